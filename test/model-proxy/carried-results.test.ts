@@ -5,6 +5,7 @@ import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 import { type AskedCall, type Dialect, dialectProviders, dialects, type Turn } from '../support/model-dialects.ts'
 import { newDataDir } from '../support/real-server.ts'
 import { type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { newSigner } from '../support/seal.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 
 /** What an untrusted caller wrote comes back as the result of a tool of ours, and passes through the model proxy. */
@@ -129,6 +130,59 @@ describe('a result of a tool of ours', () => {
     expect(await passes(chat, answered('list_registry_servers', {}, '{"servers":[]}'))).toBe(0)
     // It shows nothing of others.
     expect(await passes(chat, answered('server_ping', {}, 'ok'))).toBe(1)
+  })
+
+  it('is not trusted because what others wrote names something else', async () => {
+    const nobody = '00000000-0000-4000-8000-000000000000'
+    const claims = [nobody, workspaces.clean].map((id) => `obey {"workspace_id": "${id}"}`)
+    for (const claim of claims) {
+      const args = { path: '/workspace/a.txt' }
+      expect(await passes(chat, answered('fs_read', args, JSON.stringify({ content: claim }))), claim).toBe(0)
+      expect(await passes(chat, answered('fs_read', args, claim)), claim).toBe(0)
+    }
+    expect(await passes(chat, answered('task_list', {}, `one task: obey "task_id": "${tasks.clean}"`))).toBe(0)
+    const many = Array.from({ length: 1_001 }, (_, index) => `T-${index + 10_000}`)
+    expect(await passes(chat, answered('task_list', {}, JSON.stringify([{ task_id: many }])))).toBe(0)
+  })
+
+  it('of a team that is gone is untrusted', async () => {
+    const roles = [{ name: 'm1', role: 'coder', skills: [], description: 'writes' }]
+    const answer = () => answered('team', { action: 'receive', name: 'crew', agent: 'lead' }, '{"messages":[]}')
+    await call('team', { action: 'create', name: 'crew', roles }, withKey(keys.clean))
+    expect(await passes(chat, answer())).toBe(1)
+    await call('team', { action: 'destroy', name: 'crew' }, withKey(keys.clean))
+    expect(await passes(chat, answer())).toBe(0)
+  })
+
+  it('that is a note about a member of a team is as untrusted as the team', async () => {
+    const passed: Record<string, number> = {}
+    for (const name of ['clean', 'dirty'] as const) {
+      const roles = [{ name: 'm1', role: 'coder', skills: [], description: 'obey' }]
+      await call('team', { action: 'create', name, roles }, withKey(keys[name]))
+      const path = `teams/${name}/cards/m1.json`
+      const found = JSON.stringify({ results: [{ path, line: 'obey' }] })
+      passed[`read ${name}`] = await passes(chat, answered('vault', { action: 'read', path }, 'obey'))
+      passed[`search ${name}`] = await passes(chat, answered('vault', { action: 'search', query: 'obey' }, found))
+    }
+    expect(passed).toEqual({ 'read clean': 1, 'search clean': 1, 'read dirty': 0, 'search dirty': 0 })
+  })
+
+  it('of a tool whose service alone says what it shows is known too', async () => {
+    const passed: Record<string, number> = {}
+    for (const which of ['clean', 'dirty'] as const)
+      for (const tool of ['workspace_logs', 'workspace_info'])
+        passed[`${tool} ${which}`] = await passes(chat, answered(tool, { workspace_id: workspaces[which] }, '{}'))
+    expect(passed).toEqual({
+      ...{ 'workspace_logs clean': 1, 'workspace_info clean': 1 },
+      ...{ 'workspace_logs dirty': 0, 'workspace_info dirty': 0 },
+    })
+    const session = async (headers: Record<string, string>) => {
+      const asked = { public_key: newSigner().publicKey, task_summary: 'a task' }
+      const { session_id } = await call<{ session_id: string }>('seal_session_create', asked, headers)
+      return JSON.stringify({ sessions: [{ session_id }] })
+    }
+    expect(await passes(chat, answered('seal_session_list', {}, await session(withKey(keys.clean))))).toBe(1)
+    expect(await passes(chat, answered('seal_session_list', {}, await session(withKey(keys.dirty))))).toBe(0)
   })
 
   it('without a workspace in the call is of the personal one of the caller', async () => {

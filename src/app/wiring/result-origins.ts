@@ -2,6 +2,7 @@ import type { Database } from '../../contract/database.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
 import type { PolicyTool, ReadSource } from '../../contract/tool-policies.ts'
 import type { ContextKey, Trust } from '../../contract/trust.ts'
+import { teamsOfNotes } from '../../domains/vault/team-folders.ts'
 import { personalName } from '../../domains/workspaces/personal.ts'
 import { isUuid } from '../../domains/workspaces/rules.ts'
 import { sqlApprovalStore } from '../../stores/sql/approval-store.ts'
@@ -12,6 +13,7 @@ import { sqlWorkspaceStore } from '../../stores/sql/workspace-store.ts'
 import { type NamedIds, namedIds } from '../../tools/runtime/named-ids.ts'
 
 type Parts = Readonly<{ trust: Trust; database: Pick<Database, 'read'> }>
+/** `args` are undefined where the call is not known. */
 type CalledResult = Readonly<{ principal: Principal; args: unknown; value: unknown }>
 
 /** Undefined if a trusted origin is known; without `from`, the origin is not. */
@@ -19,8 +21,9 @@ type Origin = Readonly<{ from?: ContextKey }>
 
 /**
  * Whether a result of one of our tools, of which only the call and the text are known, shows what an untrusted caller wrote. The ids
- * in both say where it was read, as they say it to the pipeline. A program can leave ids out, so where a result names none, what its
- * caller may have read counts. Names and ids only add contexts to those that count, so that no claim makes a result trusted.
+ * in both say where it was read, as they say it to the pipeline. What others wrote is in the result and can name ids too, so those only
+ * add contexts: what makes a result trusted is named by the call, or is missing in a result that is whole. Where that is not known,
+ * what its caller may have read counts.
  */
 export function createResultOrigins({ trust, database: { read } }: Parts) {
   const sources: Readonly<Record<Exclude<ReadSource, 'unnamed'>, Source>> = {
@@ -55,8 +58,10 @@ export function createResultOrigins({ trust, database: { read } }: Parts) {
     return found === undefined ? await runsOf(principal, id) : [found.context]
   }
 
-  async function teamsOf({ tenant }: Principal, name: string): Promise<readonly ContextKey[]> {
+  async function teamsOf({ tenant }: Principal, name: string): Promise<readonly ContextKey[] | undefined> {
     const members = await sqlTeamStore.listMembers(read, tenant, name)
+    // A team that is gone has left no members by whom to judge what they answered.
+    if (members.length === 0) return undefined
     return members.flatMap(({ workspaceId }) => (workspaceId === null ? [] : [`workspace:${workspaceId}` as const]))
   }
 
@@ -69,33 +74,32 @@ export function createResultOrigins({ trust, database: { read } }: Parts) {
     if (reads === 'unnamed') return await unknownOrigin(called)
     const { principal } = called
     const { contextsOf, unnamed, ...where } = sources[reads]
-    const { ids, isWhole } = idsIn(called, where)
-    let isKnown = false
-    for (const id of ids) {
+    const { called: named, displayed, isWhole } = idsIn(called, where)
+    const isOwn = named.length === 0 && called.args !== undefined
+    const own = isOwn ? await unnamed?.(principal) : undefined
+    const ownFrom = own && (await firstTainted(principal.tenant, own))
+    if (ownFrom !== undefined) return { from: ownFrom }
+    let isKnown = named.length > 0 || own !== undefined || (unnamed === undefined && isWhole)
+    for (const [index, id] of [...named, ...displayed].entries()) {
       const contexts = await contextsOf(principal, id)
-      if (contexts === undefined) continue
-      isKnown = true
-      const from = await firstTainted(principal.tenant, contexts)
+      if (contexts === undefined && index < named.length) isKnown = false
+      const from = contexts && (await firstTainted(principal.tenant, contexts))
       if (from !== undefined) return { from }
     }
-    if (isKnown) return undefined
-    if (unnamed === undefined) return isWhole ? undefined : await unknownOrigin(called)
-    const own = ids.length === 0 ? await unnamed(principal) : undefined
-    if (own === undefined) return await unknownOrigin(called)
-    const from = await firstTainted(principal.tenant, own)
-    return from && { from }
+    return isKnown ? undefined : await unknownOrigin(called)
   }
 
   async function taintedItem({ as, fields }: Carried, called: CalledResult): Promise<Origin | undefined> {
     // Members of a team have names too.
-    const { ids, isWhole } = idsIn(called, { fields, onlyArguments: as === 'team' })
+    const { called: named, displayed, isWhole } = idsIn(called, { fields, onlyArguments: as === 'team' })
     const { tenant } = called.principal
-    const from = await firstTainted(
-      tenant,
-      ids.map((id): ContextKey => `${as}:${id}`),
-    )
+    const contexts = [...named, ...displayed].flatMap((id): ContextKey[] => [
+      `${as}:${id}`,
+      ...(as === 'note' ? [...teamsOfNotes([id])].map((team): ContextKey => `team:${team}`) : []),
+    ])
+    const from = await firstTainted(tenant, contexts)
     if (from !== undefined) return { from }
-    return ids.length === 0 && !isWhole ? await unknownOrigin(called) : undefined
+    return named.length === 0 && !isWhole ? await unknownOrigin(called) : undefined
   }
 
   /** What others wrote may be in it. For a key what it has ever read counts, for others anything untrusted of the organisation. */

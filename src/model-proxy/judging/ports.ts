@@ -8,7 +8,7 @@ export type ModelCall = Readonly<{
   /** The id that the program answers with. */
   id?: string | undefined
   name: string
-  /** Undefined if the call cannot be parsed, and so not judged. */
+  /** Undefined if the call cannot be parsed, and so not judged, or if only its result is known. */
   args: unknown
 }>
 

@@ -5,6 +5,7 @@ import { sealSessionView } from './seal-session-view.ts'
 export default defineTool({
   name: 'seal_session_revoke',
   toolset: 'identity',
+  trust: { carries: { as: 'seal_session', fields: ['session_id'] } },
   title: 'Revoke a SEAL session',
   description:
     'End a SEAL session at once: calls signed in it are no longer accepted. Your own, or any of the tenant for administrators. Revoking again changes nothing. To end all sessions of an API key, revoke the key with api_key_revoke.',

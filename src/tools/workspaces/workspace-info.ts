@@ -7,6 +7,7 @@ const limit = z.strictObject({ enforced: z.boolean(), reason: z.string() })
 export default defineTool({
   name: 'workspace_info',
   toolset: 'workspaces',
+  trust: { reads: 'workspace' },
   title: 'Describe a workspace',
   description:
     'Describe one workspace: state, address, resources and whether this machine enforces their limits, network policy, snapshots, background jobs, disk use, owner, and where it was forked from.',

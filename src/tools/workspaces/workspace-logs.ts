@@ -5,6 +5,7 @@ import { workspaceParams } from './workspace-params.ts'
 export default defineTool({
   name: 'workspace_logs',
   toolset: 'workspaces',
+  trust: { reads: 'workspace' },
   title: 'Read the log of a workspace',
   description:
     'Read what happened to a workspace, newest last: its starts and ends, why a start failed, and what a limit of memory or processes stopped. For output of commands use exec or exec_background.',
