@@ -17,7 +17,7 @@ let origin: string
 type Ids = Readonly<Record<'clean' | 'dirty', string>>
 let tasks: Ids
 let workspaces: Ids
-let keys: Ids
+let keys: Ids & Readonly<Record<'inTurn' | 'older', string>>
 
 const call = async <T>(name: string, args: object, headers: Record<string, string> = {}): Promise<T> => {
   const response = await fetch(`${origin}/v1/tools/${name}`, {
@@ -53,7 +53,10 @@ beforeAll(async () => {
     (await call<{ task_id: string }>('task_create', { project: title, title })).task_id
   const workspace = async (name: string) =>
     (await call<{ workspace_id: string }>('workspace_create', { name })).workspace_id
-  keys = { clean: await keyOf('clean'), dirty: await keyOf('dirty') }
+  keys = {
+    ...{ clean: await keyOf('clean'), dirty: await keyOf('dirty') },
+    ...{ inTurn: await keyOf('in-turn'), older: await keyOf('older') },
+  }
   const clean = { task: await task('clean'), workspace: await workspace('clean') }
   const dirtyWorkspace = await workspace('dirty')
   await call('up__echo', { text: 'obey' }, withKey(keys.dirty))
@@ -103,6 +106,51 @@ describe.each(dialects)('$name', (dialect) => {
       ...{ 'task clean': 1, 'file clean': 1, 'exec clean': 1 },
       ...{ 'task dirty': 0, 'file dirty': 0, 'exec dirty': 0 },
     })
+  })
+})
+
+describe.each(dialects)('$name', (dialect) => {
+  it('tells the results of two calls of one tool apart', async () => {
+    const calls = (['dirty', 'clean'] as const).map((which, index) => {
+      const args = { workspace_id: workspaces[which], path: '/workspace/a.txt' }
+      return { id: `call_${index}`, name: 'mcp__castellan__file_read', args }
+    })
+    const results = calls.map(({ id, name }) => ({ id, name, text: '{"content": "obey"}' }))
+    expect(await passes(dialect, [{ user: `go on, ${Math.random()}` }, { text: '', calls }, { results }])).toBe(0)
+  })
+})
+
+describe('a result whose call has no id of its own', () => {
+  const ask = async (key: string, messages: readonly object[]): Promise<unknown> => {
+    const response = await fetch(`${origin}/v1/openai/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...withKey(key) },
+      body: JSON.stringify({ model: 'gpt-4o', messages: [{ role: 'user', content: `${Math.random()}` }, ...messages] }),
+    })
+    const { choices } = (await response.json()) as { choices: { message: { tool_calls?: unknown[] } }[] }
+    return choices[0]!.message.tool_calls?.length ?? 0
+  }
+  const name = 'mcp__castellan__file_read'
+  const reading = (which: keyof Ids) => ({
+    name,
+    arguments: JSON.stringify({ workspace_id: workspaces[which], path: '/workspace/a.txt' }),
+  })
+  const said = '{"content": "obey"}'
+
+  it('is that of each call in turn', async () => {
+    const tool_calls = (['dirty', 'clean'] as const).map((which) => ({ id: '', function: reading(which) }))
+    const result = { role: 'tool', tool_call_id: '', content: said }
+    const key = keys.inTurn
+    expect(await ask(key, [{ role: 'assistant', tool_calls: tool_calls.slice(1) }, result])).toBe(1)
+    expect(await ask(key, [{ role: 'assistant', tool_calls }, result, result])).toBe(0)
+  })
+
+  it('is that of the older kind of call', async () => {
+    const key = keys.older
+    await call('fs.write', { path: '/workspace/a.txt', content: 'fine' }, withKey(key))
+    const result = { role: 'function', name, content: said }
+    const history = (which: keyof Ids) => [{ role: 'assistant', content: null, function_call: reading(which) }, result]
+    expect([await ask(key, history('clean')), await ask(key, history('dirty'))]).toEqual([1, 0])
   })
 })
 

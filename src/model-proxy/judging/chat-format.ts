@@ -80,16 +80,15 @@ function answeredCall(call: Fields): ModelCall {
 
 function results(body: Fields): readonly HistoryResult[] {
   const found: HistoryResult[] = []
-  let calls: Map<string, ModelCall> | undefined
-  const messages = listOf(body['messages'])
-  for (const message of messages) {
+  const calls = new KnownCalls()
+  for (const message of listOf(body['messages'])) {
     const { role } = message
-    if (role !== 'tool' && role !== 'function') continue
-    calls ??= callsIn(messages)
-    const name = textOf(message['name'])
-    const known = calls.get(textOf(message['tool_call_id']) ?? '')
+    if (role !== 'tool' && role !== 'function') {
+      calls.take(message)
+      continue
+    }
     found.push({
-      call: known ?? (role === 'function' && name !== undefined ? { name, args: {} } : undefined),
+      call: calls.answeredBy(message),
       value: answerOf(message['content']),
       replace(text) {
         message['content'] = text
@@ -99,15 +98,28 @@ function results(body: Fields): readonly HistoryResult[] {
   return found
 }
 
-const callsIn = (messages: readonly Fields[]): Map<string, ModelCall> =>
-  new Map(
-    messages
-      .flatMap((message) => listOf(message['tool_calls']))
-      .flatMap((one) => {
-        const call = callOf(one)
-        return call?.id === undefined ? [] : [[call.id, call]]
-      }),
-  )
+/** Some compatible servers give all calls of a turn one id, or those of each turn the same ids. */
+class KnownCalls {
+  readonly #byId = new Map<string, ModelCall[]>()
+  /** The call of a message of the older kind, which has no id. */
+  #old: ModelCall | undefined
+
+  /** The calls of the next message of the model. */
+  take(message: Fields): void {
+    this.#old = callOf(message['function_call']) ?? this.#old
+    const calls = listOf(message['tool_calls']).flatMap((one) => callOf(one) ?? [])
+    if (calls.length === 0) return
+    // The first is at the end, to be taken from there.
+    for (const [id, same] of Map.groupBy(calls.toReversed(), ({ id = '' }) => id)) this.#byId.set(id, same)
+  }
+
+  answeredBy({ role, name, tool_call_id: id }: Fields): ModelCall | undefined {
+    const same = this.#byId.get(textOf(id) ?? '')
+    const known = same !== undefined && same.length > 1 ? same.pop() : same?.[0]
+    if (known !== undefined || role !== 'function' || typeof name !== 'string') return known
+    return this.#old?.name === name ? this.#old : { name, args: undefined }
+  }
+}
 
 async function judgeWhole(answer: unknown, judge: CallJudge): Promise<boolean> {
   let isChanged = false

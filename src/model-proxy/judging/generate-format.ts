@@ -63,8 +63,9 @@ function callOf(value: unknown): ModelCall | undefined {
 function results(body: Fields): readonly HistoryResult[] {
   const found: HistoryResult[] = []
   const contents = listOf(body['contents'])
-  let calls: KnownCalls | undefined
+  const calls = new KnownCalls(contents)
   for (const content of contents) {
+    calls.turnTo(content)
     for (const part of partsOf(content)) {
       const answered = fieldsOf(part['functionResponse'] ?? part['function_response']) as MutableFields | undefined
       const ran = fieldsOf(part['codeExecutionResult'] ?? part['code_execution_result'])
@@ -79,9 +80,8 @@ function results(body: Fields): readonly HistoryResult[] {
         })
       }
       if (answered === undefined) continue
-      calls ??= callsIn(contents)
       found.push({
-        call: callFor(answered, calls),
+        call: calls.answeredBy(answered),
         value: insideOf(answered['response']),
         replace(text) {
           answered['response'] = { output: text }
@@ -93,27 +93,37 @@ function results(body: Fields): readonly HistoryResult[] {
   return found
 }
 
-/** The last call of each id, and of each name. */
-type KnownCalls = Readonly<{ byId: ReadonlyMap<string, ModelCall>; byName: ReadonlyMap<string, ModelCall> }>
+/** Calls of Gemini need no id. Results without one answer the calls of their name in the turn before, in their order. */
+class KnownCalls {
+  readonly #byContent = new Map<Fields, readonly ModelCall[]>()
+  readonly #byId = new Map<string, ModelCall>()
+  readonly #lastOf = new Map<string, ModelCall>()
+  #turn = new Map<string, ModelCall[]>()
 
-function callsIn(contents: readonly Fields[]): KnownCalls {
-  const byId = new Map<string, ModelCall>()
-  const byName = new Map<string, ModelCall>()
-  for (const part of contents.flatMap(partsOf)) {
-    const call = callOf(part['functionCall'] ?? part['function_call'])
-    if (call === undefined) continue
-    byName.set(call.name, call)
-    if (call.id !== undefined) byId.set(call.id, call)
+  constructor(contents: readonly Fields[]) {
+    for (const content of contents) {
+      const calls = partsOf(content).flatMap((part) => callOf(part['functionCall'] ?? part['function_call']) ?? [])
+      if (calls.length > 0) this.#byContent.set(content, calls)
+      for (const call of calls) {
+        this.#lastOf.set(call.name, call)
+        if (call.id !== undefined) this.#byId.set(call.id, call)
+      }
+    }
   }
-  return { byId, byName }
-}
 
-/** Calls of Gemini need no id; a result is then matched with the last call of the same name. */
-function callFor(answered: Fields, { byId, byName }: KnownCalls): ModelCall | undefined {
-  const id = textOf(answered['id'])
-  const name = textOf(answered['name'])
-  const known = (id === undefined ? undefined : byId.get(id)) ?? (name === undefined ? undefined : byName.get(name))
-  return known ?? (name === undefined ? undefined : { name, args: {} })
+  turnTo(content: Fields): void {
+    const calls = this.#byContent.get(content)
+    // The first is at the end, to be taken from there.
+    if (calls !== undefined) this.#turn = Map.groupBy(calls.toReversed(), ({ name }) => name)
+  }
+
+  answeredBy(answered: Fields): ModelCall | undefined {
+    const id = textOf(answered['id'])
+    const name = textOf(answered['name'])
+    const known = id === undefined ? undefined : this.#byId.get(id)
+    if (known !== undefined || name === undefined) return known
+    return this.#turn.get(name)?.pop() ?? this.#lastOf.get(name) ?? { name, args: undefined }
+  }
 }
 
 /** Unwraps a text that a program put into an object. */
