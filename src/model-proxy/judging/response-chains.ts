@@ -120,7 +120,7 @@ export function newAnswer(): AnswerParts {
     allow({ id, name, args }) {
       if (id === undefined || calls.size >= limits.responseItemsOfAnswerMax) return
       const isShort = (JSON.stringify(args)?.length ?? 0) <= limits.responseCallCharsMax
-      calls.set(id, { id, name, args: isShort ? args : {} })
+      calls.set(id, { id, name, args: isShort ? args : undefined })
     },
     wrote(id, replacedBy) {
       if (id.length > limits.responseItemIdCharsMax || items.size >= limits.responseItemsOfAnswerMax) return
