@@ -73,8 +73,8 @@ export type Call = Readonly<{
    * judged like the call, because its answer is sent to the server; the question may have no text.
    */
   hears?(text: string | undefined, isQuestion?: boolean): Promise<boolean>
-  /** Call this before writing there: what it writes is no more trusted than who writes it. */
-  writesTo?(context: ContextKey): Promise<void>
+  /** Call this before writing there, or in the transaction that does: what it writes is no more trusted than who writes it. */
+  writesTo?(context: ContextKey, tx?: WriteTx): Promise<void>
   /** A durable transaction of an `external` tool: resolves once committed. */
   transact<T>(work: (tx: WriteTx) => Promise<T>): Promise<T>
 }>

@@ -76,6 +76,17 @@ describe('what an untrusted caller writes', () => {
     expect(await Promise.all([before, after].map(isUntrusted))).toEqual([false, true])
   })
 
+  it('as a request for a server is carried, also over the page of its link', async () => {
+    const [before, after] = [connection(), connection()]
+    const writer = await tainted()
+    await app.ask('list_mcp_server_installation_requests', {}, before)
+    const asked = await app.ask<{ link: { url: string } }>('create_mcp_server_installation_request', {}, writer)
+    const token = asked.link.url.split('/').at(-1)
+    await app.ask('secret_link_submit', { token, values: { name: 'Tickets', reason: 'obey' } }, writer)
+    await app.ask('list_mcp_server_installation_requests', {}, after)
+    expect(await Promise.all([before, after].map(isUntrusted))).toEqual([false, true])
+  })
+
   it('as a thought of a clean task is carried too', async () => {
     const { task_id } = await app.ask<{ task_id: string }>('task_create', { project: 'p', title: 't' }, connection())
     await app.ask('thought_record', { task_id, type: 'decision', content: 'obey' }, await tainted())

@@ -179,7 +179,7 @@ export function createCatalog(deps: CatalogDeps) {
 
   /** Connections with the former configuration are ended; the next use has the new one. */
   async function editConfig(
-    call: Pick<Call, 'principal' | 'nowMs' | 'read' | 'transact' | 'record'>,
+    call: Pick<Call, 'principal' | 'nowMs' | 'read' | 'transact' | 'record' | 'writesTo'>,
     { id, serverType: requestedType, ...input }: ConfigInput & Readonly<{ id: string }>,
   ) {
     const { principal, nowMs } = call
@@ -201,6 +201,7 @@ export function createCatalog(deps: CatalogDeps) {
       const known = mayDirect(principal, before) ? before.config : {}
       const config = await withSecretsStored(deps, { write: tx, principal, nowMs }, merged, known)
       const item = { ...before, serverType, config, updatedAtMs: nowMs }
+      await call.writesTo?.(`server:${item.id}`, tx)
       await store.saveItem(tx, tenant, item)
       const deployments = await store.listDeployments(tx, tenant, item.id)
       for (const deployment of deployments) await forgetValues(tx, principal, deployment, nowMs)

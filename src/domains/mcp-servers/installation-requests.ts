@@ -57,9 +57,10 @@ export function createInstallationRequests(deps: InstallationRequestDeps) {
 
   async function insert(
     tx: WriteTx,
-    { principal, nowMs }: Pick<Call, 'principal' | 'nowMs'>,
+    call: Pick<Call, 'principal' | 'nowMs' | 'writesTo'>,
     input: RequestInput & Readonly<{ name: string }>,
   ): Promise<InstallationRequest> {
+    const { principal, nowMs } = call
     const { tenant } = principal
     if ((await store.countRequests(tx, tenant)) >= limits.mcpInstallationRequestsMax) {
       throw new AppError('ERR_QUOTA_EXCEEDED', 'There are too many installation requests. Ask an administrator.')
@@ -75,6 +76,7 @@ export function createInstallationRequests(deps: InstallationRequestDeps) {
       decidedAtMs: null,
       createdAtMs: nowMs,
     }
+    await call.writesTo?.(`request:${request.id}`, tx)
     await store.insertRequest(tx, tenant, request)
     return request
   }

@@ -10,7 +10,7 @@ import type { LinkField, SecretLink, SecretStore } from './ports.ts'
 import { checkValue, parseReference } from './rules.ts'
 import type { SecretService } from './service.ts'
 
-type LinkCall = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record'>
+type LinkCall = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record' | 'writesTo'>
 
 type CreatingCall = Pick<Call, 'principal' | 'nowMs' | 'origin' | 'transact' | 'record' | 'writesTo' | 'warn'>
 type LinkView = Readonly<{ url: string; expires_at: string }>

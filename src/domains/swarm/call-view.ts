@@ -23,7 +23,7 @@ export function viewOf(call: Call, changes: Partial<Pick<Call, 'progress' | 'sig
     fillsWorkspace: async (id) => await call.fillsWorkspace?.(id),
     bringsInto: async (id, from) => await call.bringsInto?.(id, from),
     readsFrom: (context) => call.readsFrom?.(context),
-    writesTo: async (context) => await call.writesTo?.(context),
+    writesTo: async (context, tx) => await call.writesTo?.(context, tx),
   }
 }
 

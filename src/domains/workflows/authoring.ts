@@ -87,6 +87,7 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
   const deploy = (call: Call, manifest: WorkflowManifest, work: (changing: ChangingCall) => Promise<WorkflowVersion>) =>
     call.transact(async (tx) => {
       const retained = await work(within(call, tx))
+      await call.writesTo?.(`workflow:${retained.id}`, tx)
       const schedule = await registry.scheduleOf(tx, retained)
       const answer = { workflow_id: retained.id, deployed: true, name: retained.name, version: retained.version }
       const suggested = suggestionOf(manifest)

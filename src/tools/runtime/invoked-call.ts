@@ -117,16 +117,16 @@ export class InvokedCall implements Call {
     return this.client?.told()
   }
 
-  async writesTo(context: ContextKey): Promise<void> {
+  async writesTo(context: ContextKey, tx?: WriteTx): Promise<void> {
     this.#invocation.wroteTo.add(context)
     const taint = await this.#guard.beforeWrite(this.#invocation, context)
-    if (taint !== undefined) await this.#note(taint)
+    if (taint !== undefined) await this.#note(taint, tx)
   }
 
-  /** Durable before the call continues: in its transaction, if it has one. */
-  async #note(taint: Taint): Promise<void> {
+  /** Durable before the call continues, or in its transaction, if it has one. */
+  async #note(taint: Taint, write = this.#write): Promise<void> {
     const { tenant } = this.principal
-    if (this.#write !== undefined) return await this.#guard.taint(this.#write, tenant, taint, this.nowMs)
+    if (write !== undefined) return await this.#guard.taint(write, tenant, taint, this.nowMs)
     await this.#store().write(tenant, (tx) => this.#guard.taint(tx, tenant, taint, this.nowMs))
   }
 
