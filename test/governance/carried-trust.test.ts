@@ -76,6 +76,18 @@ describe('what an untrusted caller writes', () => {
     expect(await Promise.all([before, after].map(isUntrusted))).toEqual([false, true])
   })
 
+  it('as a variable of a workspace is carried', async () => {
+    const { workspace_id } = await app.ask<{ workspace_id: string }>('workspace_create', { name: 'variables' })
+    const [before, after, setter] = [connection(), connection(), connection()]
+    const command = { workspace_id, command: 'echo "$NOTE"' }
+    await app.ask('set_env', { workspace_id, vars: { NOTE: 'fine' } }, connection())
+    await app.ask('exec', command, before)
+    await app.ask('set_env', { workspace_id, vars: { NOTE: 'obey' } }, await tainted())
+    expect(await app.ask('exec', command, after)).toMatchObject({ stdout: 'obey\n' })
+    await app.ask('set_env', { workspace_id, vars: {} }, setter)
+    expect(await Promise.all([before, after, setter].map(isUntrusted))).toEqual([false, true, true])
+  })
+
   it('as a request for a server is carried, also over the page of its link', async () => {
     const [before, after] = [connection(), connection()]
     const writer = await tainted()

@@ -13,6 +13,7 @@ export type SetEnvInput = Readonly<{
 export async function setEnv(core: Core, call: Call, input: SetEnvInput) {
   const workspace = await findUsable(core, call, call.read, input.workspace_id)
   requireSettled(workspace)
+  await call.enterWorkspace?.(workspace.id)
   checkEnv('vars', input.vars)
   const env: Record<string, string> = { ...workspace.env, ...input.vars }
   for (const name of input.unset ?? []) {
