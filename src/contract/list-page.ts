@@ -18,14 +18,14 @@ type Order<Row, After> = Readonly<{
 export const byName = <Row>(nameOf: (row: Row) => string): Order<Row, AfterName> => ({
   first: '',
   cursorOf: nameOf,
-  isCursor: (value) => typeof value === 'string',
+  isCursor: isStorable,
 })
 
 export const newestFirst: Order<Readonly<{ createdAtMs: number; id: string }>, AfterNewest> = {
   first: { atMs: Number.MAX_SAFE_INTEGER, id: '' },
   cursorOf: ({ createdAtMs, id }) => ({ atMs: createdAtMs, id }),
   isCursor: (value): value is AfterNewest =>
-    isRecord(value) && Number.isSafeInteger(value['atMs']) && typeof value['id'] === 'string',
+    isRecord(value) && Number.isSafeInteger(value['atMs']) && isStorable(value['id']),
 }
 
 /** Rows that are numbered as they are written. */
@@ -64,6 +64,11 @@ function cursorIn<Row, After>(cursor: string, order: Order<Row, After>): After {
   throw new AppError('ERR_INVALID_INPUT', 'cursor: use next_cursor of the page before, or leave it out to begin', {
     field: 'cursor',
   })
+}
+
+/** PostgreSQL refuses U+0000, even in a comparison. A cursor is checked here, because arguments are checked as they are written. */
+function isStorable(value: unknown): value is string {
+  return typeof value === 'string' && !value.includes('\u0000')
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null

@@ -155,4 +155,27 @@ describe.each(dialects)('lists in pages, in %s', (dialect) => {
     }
     expect(await sqlSecretStore.listSecrets(read, ACME, { owner: 'key:bob' }).count()).toBe(0)
   })
+
+  it('refuse a cursor that no list gave', async () => {
+    const { read } = database
+    const clients = lists.clients(read, ACME, {})
+    const invitations = lists.invitations(read, ACME, {}, NOW)
+    const cursorOf = (position: unknown) => Buffer.from(JSON.stringify(position)).toString('base64url')
+    for (const position of [
+      'a\u0000',
+      7,
+      null,
+      { atMs: 1, id: 'a\u0000' },
+      { atMs: '1', id: 'a' },
+      { atMs: 1e99, id: 'a' },
+    ]) {
+      const cursor = cursorOf(position)
+      const refusal = { code: 'ERR_INVALID_INPUT', details: { field: 'cursor' } }
+      const order = byName<{ name: string }>(({ name }) => name)
+      await expect(listPage({ cursor }, order, clients), String(position)).rejects.toMatchObject(refusal)
+      await expect(listPage({ cursor }, newestFirst, invitations), String(position)).rejects.toMatchObject(refusal)
+    }
+    const far = { cursor: cursorOf({ atMs: Number.MIN_SAFE_INTEGER, id: '' }) }
+    expect((await listPage(far, newestFirst, invitations)).rows).toEqual([])
+  })
 })
