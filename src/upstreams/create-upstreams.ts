@@ -348,13 +348,18 @@ function usable(tools: readonly ListedTool[], tell: (line: string) => void): rea
   return tools.filter((tool) => {
     const isTwice = seen.has(tool.name)
     seen.add(tool.name)
-    const isLarge = !isTwice && Buffer.byteLength(JSON.stringify(tool)) > limits.mcpToolBytesMax
-    if (isTwice || isLarge) {
-      const why = isTwice ? 'its name occurs twice' : `its definition has more than ${limits.mcpToolBytesMax} bytes`
-      tell(`a tool is left out: ${why} (${JSON.stringify(tool.name.slice(0, 64))})`)
-    }
-    return !isTwice && !isLarge
+    const why = isTwice ? 'its name occurs twice' : problemOf(tool)
+    if (why !== undefined) tell(`a tool is left out: ${why} (${JSON.stringify(tool.name.slice(0, 64))})`)
+    return why === undefined
   })
+}
+
+/** Why a tool cannot be used; undefined if it can. */
+function problemOf(tool: ListedTool): string | undefined {
+  if (tool.name.includes('\u0000') || !tool.name.isWellFormed()) return 'its name has a character that cannot be stored'
+  return Buffer.byteLength(JSON.stringify(tool)) > limits.mcpToolBytesMax
+    ? `its definition has more than ${limits.mcpToolBytesMax} bytes`
+    : undefined
 }
 
 /** The standard members of an MCP answer; others are dropped. */

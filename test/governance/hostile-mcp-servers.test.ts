@@ -63,6 +63,24 @@ describe('a hostile MCP server', () => {
     expect(lines.filter((line) => line.includes('a tool is left out')).length).toBe(2)
   })
 
+  it('keeps its tools when it cut a text off within a character', async () => {
+    const half = { type: 'object', properties: { a: { type: 'string', description: 'Cut off \ud83d' } } }
+    const list = () => ({
+      tools: [
+        tool('a', { inputSchema: half }),
+        tool('b', { title: 'Half \ud83d', description: 'Zero \u0000' }),
+        tool('c\ud83d'),
+      ],
+    })
+    await using server = await startLister(list)
+    const { id, catalogId, ...rest } = await deployed(server.url)
+    expect(rest).toMatchObject({ status: 'success', error: null, toolCount: 2 })
+    const { lines } = await app.ask<{ lines: string[] }>('get_mcp_server_logs', { serverId: id })
+    expect(lines.filter((line) => line.includes('cannot be stored')).length).toBe(1)
+    expect(await app.ask('deploy_mcp_server', { catalogId })).toMatchObject({ status: 'success', toolCount: 2 })
+    expect(app.warnings).toEqual([])
+  })
+
   it('is told that it lists more tools than can be used', async () => {
     await using server = await startLister(() => ({
       tools: Array.from({ length: 1_200 }, (_, index) => tool(`t${index}`)),

@@ -225,6 +225,24 @@ describe.each(dialects)('MCP servers in %s', (dialect) => {
     expect(await counts()).toEqual([0, 0, 0])
   })
 
+  it('have tools whose texts no store can keep as they are', async () => {
+    await insert(itemOf(ACME, 'one'))
+    await deploy(deploymentOf(ACME, 'd'))
+    const deps = { store, random: systemRandom, clock: systemClock }
+    const odd: ListedTool = {
+      ...{ name: 'odd', title: 'Half \ud83d', description: 'Zero \u0000' },
+      inputSchema: { type: 'object', title: '\ud83d \u0000', maximum: Number.POSITIVE_INFINITY },
+    }
+    const relist = () =>
+      database.write(ACME, async (tx) => {
+        const deployment = (await store.findDeployment(tx, ACME, 'd'))!
+        return await storeToolList(deps, tx, itemOf(ACME, 'one'), deployment, [odd], NOW)
+      })
+    expect([await relist(), await relist()]).toEqual([true, false])
+    const [stored] = (await store.definitions(database.read, ACME, 'one')).values()
+    expect(stored).toMatchObject({ title: 'Half \ufffd', description: 'Zero \ufffd', inputSchema: { type: 'object' } })
+  })
+
   it('go with what belongs to them, and leave those of others', async () => {
     for (const tenant of [ACME, OTHER]) {
       await insert(itemOf(tenant, 'one'))

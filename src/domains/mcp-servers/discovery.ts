@@ -1,7 +1,7 @@
 import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
-import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
+import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { Random } from '../../kernel/random.ts'
@@ -158,16 +158,29 @@ const newTool = (
 })
 
 const definitionOf = (tool: ListedTool): ToolDefinition => ({
-  title: tool.title ?? null,
-  description: (tool.description ?? '').slice(0, limits.mcpToolDescriptionCharsMax).toWellFormed(),
+  title: tool.title === undefined ? null : storable(tool.title),
+  description: storable((tool.description ?? '').slice(0, limits.mcpToolDescriptionCharsMax)),
   inputSchema: tool.inputSchema,
   outputSchema: tool.outputSchema ?? null,
   annotations: tool.annotations ?? null,
   taskSupport: tool.taskSupport ?? null,
 })
 
-const digestOf = (value: unknown): string => sha256Hex(canonicalJson(value as Json)).slice(0, DIGEST_CHARACTERS)
+/** No store keeps half of a character, and PostgreSQL no U+0000. */
+const storable = (text: string): string => text.replaceAll('\u0000', '\ufffd').toWellFormed()
+
+const digestOf = (value: unknown): string => sha256Hex(canonicalText(value)).slice(0, DIGEST_CHARACTERS)
 const DIGEST_CHARACTERS = 32
+
+/** What has no canonical form, such as half of a character that a server cut off, counts as it is written. */
+function canonicalText(value: unknown): string {
+  try {
+    return canonicalJson(value)
+  } catch (error) {
+    if (error instanceof NotCanonicalError) return JSON.stringify(value)
+    throw error
+  }
+}
 
 /** The same for the same tools in any order. */
 const listIdOf = (list: ReadonlyMap<string, string>): string =>
