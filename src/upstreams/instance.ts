@@ -83,8 +83,10 @@ export function createInstance(deps: InstanceDeps): Instance {
       const isTimedOut = signal.aborted && !cancel.signal.aborted
       const waitedMs = Math.min(clock.monotonicMs() - startedMs, deps.startMs)
       const reason = isTimedOut || isSilent ? startTooSlow(isTimedOut ? deps.startMs : waitedMs) : unavailable(error)
+      // What was stopped has not failed, and may start again at once.
+      if (cancel.signal.aborted) throw reason
       noteFailure(reason.message)
-      if (!cancel.signal.aborted) deps.onReached(at, reason)
+      deps.onReached(at, reason)
       throw reason
     }
   }
