@@ -12,7 +12,7 @@ import type { Subjects, UpstreamTools } from '../../contract/upstream-tools.ts'
 import type { AssignmentDeps, ToolAssignments } from '../../domains/gateways/assignments.ts'
 import { type Authorizations, createAuthorizations } from '../../domains/mcp-servers/authorizations.ts'
 import { createCatalog, type TeamDirectory } from '../../domains/mcp-servers/catalog.ts'
-import { type AgentTools, createDeployments } from '../../domains/mcp-servers/deployments.ts'
+import { type AgentTools, createDeployments, type Deployments } from '../../domains/mcp-servers/deployments.ts'
 import { createCredentialExchange } from '../../domains/mcp-servers/exchanged-credentials.ts'
 import { createGrants } from '../../domains/mcp-servers/grants.ts'
 import { createInstallationRequests } from '../../domains/mcp-servers/installation-requests.ts'
@@ -129,7 +129,7 @@ export async function openMcpServers(
   const polling = isAlone
     ? undefined
     : setInterval(() => announcing.run(() => versions.refreshAll().catch(() => {})), limits.mcpVersionPollMs).unref()
-  const tidied = isAlone ? stopAbandoned(deps, parts) : undefined
+  const resumed = resume(deps, parts, deployments)
   return {
     service: createMcpServerService({ store, catalog, deployments, requests, teams, authorizations }),
     authorizations,
@@ -146,7 +146,7 @@ export async function openMcpServers(
       }),
     async close() {
       clearInterval(polling)
-      await tidied
+      await resumed
       // Requests that wait for a server continue when its connection ends.
       const ended = deployments.close()
       await runtime.close()
@@ -210,6 +210,17 @@ async function stopAbandoned({ logger }: AppDeps, parts: McpServerParts): Promis
     }
   } catch (error) {
     logger.warn('workspaces of MCP servers could not be stopped', { cause: String(error) })
+  }
+}
+
+/** The start of a server goes on where the last program left it. */
+async function resume(deps: AppDeps, parts: McpServerParts, deployments: Pick<Deployments, 'resume'>): Promise<void> {
+  const { read, kind } = parts.database
+  if (kind === 'sqlite') await stopAbandoned(deps, parts)
+  try {
+    for (const tenant of (await store.versions(read)).keys()) await deployments.resume(tenant)
+  } catch (error) {
+    deps.logger.warn('MCP servers that were being deployed could not be connected', { cause: String(error) })
   }
 }
 

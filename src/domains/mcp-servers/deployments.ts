@@ -112,7 +112,7 @@ export function createDeployments(deps: DeploymentDeps) {
   })
 
   const find = createDeploymentLookup(deps)
-  const { discoverUntil, reconnectLater, close } = createDiscoveries(deps, addressOf)
+  const { discoverUntil, reconnectLater, resume, close } = createDiscoveries(deps, addressOf)
 
   async function sharingFor(
     tx: WriteTx,
@@ -235,7 +235,7 @@ export function createDeployments(deps: DeploymentDeps) {
       const link = missing.length === 0 ? undefined : await createLink(tx, call, origin, item, deployment)
       return { item, deployment, link, isNew: before === undefined }
     })
-    if (!made.isNew) await runtime.stop(made.deployment.id)
+    if (made.link !== undefined) await runtime.stop(made.deployment.id)
     const ready = made.link === undefined ? await discoverFor(call, made.deployment) : undefined
     const deployment = ready ?? made.deployment
     const list = await toolListOf(store, deps.database.read, deployment)
@@ -362,5 +362,5 @@ export function createDeployments(deps: DeploymentDeps) {
     return { id: deployment.id, deleted: true }
   }
 
-  return { deploy, reconnectLater, list, logs, remove, find, addressOf, view, close }
+  return { deploy, reconnectLater, resume, list, logs, remove, find, addressOf, view, close }
 }

@@ -33,6 +33,8 @@ export function createDiscoveries(
 ) {
   const { store, runtime } = deps
   const discovering = createSingleFlight<Deployment | undefined>()
+  /** What these are asked now says nothing any more: they will be asked again with other values. */
+  const outdated = new Set<string>()
   const background = createBackground((error) =>
     deps.logger.warn('an MCP server could not be connected again', { cause: String(error) }),
   )
@@ -40,26 +42,30 @@ export function createDiscoveries(
 
   /** After its credentials or address have changed. */
   function reconnectLater(tenant: TenantId, id: string): void {
-    background.later(async (closed) => {
-      await runtime.stop(id)
-      await discover(tenant, id, closed)
-    })
+    background.later((closed) => reconnect(tenant, id, closed))
+  }
+
+  async function reconnect(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
+    if (discovering.pending(id) !== undefined) outdated.add(id)
+    await runtime.stop(id)
+    return await rediscover(tenant, id, signal)
   }
 
   /** A list in transit may be outdated. */
-  async function rediscover(tenant: TenantId, id: string, signal: AbortSignal): Promise<void> {
+  async function rediscover(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
     await discovering.pending(id)
-    await discover(tenant, id, signal)
+    return await discover(tenant, id, signal)
   }
 
   /** Asks the server for its tools and stores them. Returns the updated deployment; never throws. */
   function discover(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
-    return discovering.run(id, () =>
-      discoverNow(tenant, id, signal).catch((error: unknown) => {
+    return discovering.run(id, () => {
+      outdated.delete(id)
+      return discoverNow(tenant, id, signal).catch((error: unknown) => {
         deps.logger.warn('tools of an MCP server could not be stored', { deployment: id, cause: String(error) })
-        return undefined
-      }),
-    )
+        return giveUp(tenant, id, problemText(error)).catch(() => undefined)
+      })
+    })
   }
 
   /** For a caller that waits until then at most. What takes longer goes on without it, and is undefined here. */
@@ -70,13 +76,17 @@ export function createDiscoveries(
     const outcome = Promise.withResolvers<Deployment | undefined>()
     const left = new AbortController()
     const leave = (): void => left.abort()
-    signal.addEventListener('abort', leave, { once: true })
+    for (const end of [signal, background.closed]) end.addEventListener('abort', leave, { once: true })
     if (signal.aborted) leave()
     const look = setInterval(() => {
       if (deps.clock.monotonicMs() >= untilMs) outcome.resolve(undefined)
       else onWaiting()
     }, limits.mcpWaitingToldMs)
-    background.run((closed) => discover(tenant, id, AbortSignal.any([closed, left.signal])).then(outcome.resolve))
+    background.run(() =>
+      reconnect(tenant, id, left.signal)
+        .finally(() => background.closed.removeEventListener('abort', leave))
+        .then(outcome.resolve, outcome.reject),
+    )
     if (background.closed.aborted) outcome.resolve(undefined)
     try {
       return await outcome.promise
@@ -90,9 +100,10 @@ export function createDiscoveries(
     let outcome: Readonly<{ status: DeploymentStatus; error: string | null }> = { status: 'success', error: null }
     let listed: Awaited<ReturnType<UpstreamRuntime['listTools']>> | undefined
     try {
-      listed = await runtime.listTools(addressOf({ tenant, id }), signal)
+      listed = await unlessAborted(runtime.listTools(addressOf({ tenant, id }), signal), signal)
     } catch (error) {
-      if (signal.aborted || (error instanceof AppError && broken.has(error.code))) return undefined
+      if (signal.aborted) return await giveUp(tenant, id, CANCELLED)
+      if (error instanceof AppError && broken.has(error.code)) return await giveUp(tenant, id, problemText(error))
       outcome = { status: 'error', error: problemText(error) }
     }
     if (listed !== undefined) outcome = { status: 'success', error: leftOutText(listed.length) }
@@ -103,12 +114,29 @@ export function createDiscoveries(
       const deployment = await store.findDeployment(tx, tenant, id)
       const item = deployment && (await store.findItem(tx, tenant, deployment.catalogId))
       if (deployment === undefined || item === undefined) return undefined
+      // The values with which the server was asked were withdrawn, or replaced.
+      if (deployment.status === 'pending' || outdated.has(id)) return undefined
       const nowMs = deps.clock.nowMs()
       const next = { ...deployment, ...outcome, updatedAtMs: nowMs }
       await store.saveDeployment(tx, tenant, next)
       const isChanged = listed !== undefined && (await storeToolList(deps, tx, item, deployment, listed, nowMs))
       if (isChanged || deployment.status !== next.status) await deps.noteChange(tx, tenant)
       return await store.findDeployment(tx, tenant, id)
+    })
+    await deps.announce(tenant)
+    return settled
+  }
+
+  /** The server was not asked: a deployment that waits for its answer tells why, and one that works stays as it is. */
+  async function giveUp(tenant: TenantId, id: string, error: string): Promise<Deployment | undefined> {
+    if (background.closed.aborted) return undefined
+    const settled = await deps.database.write(tenant, async (tx) => {
+      const deployment = await store.findDeployment(tx, tenant, id)
+      if (deployment?.status !== 'discovering-tools' || outdated.has(id)) return undefined
+      const next = { ...deployment, status: 'error' as const, error, updatedAtMs: deps.clock.nowMs() }
+      await store.saveDeployment(tx, tenant, next)
+      await deps.noteChange(tx, tenant)
+      return next
     })
     await deps.announce(tenant)
     return settled
@@ -134,6 +162,12 @@ export function createDiscoveries(
   return {
     discoverUntil,
     reconnectLater,
+    /** Connects the deployments that waited for it when the program ended. */
+    async resume(tenant: TenantId): Promise<void> {
+      for (const { id, status } of await store.listDeployments(deps.database.read, tenant)) {
+        if (status === 'discovering-tools') background.run((closed) => discover(tenant, id, closed))
+      }
+    },
     /** Resolves when nothing that was started here uses the store any more. */
     async close(): Promise<void> {
       await background.close()
@@ -142,5 +176,19 @@ export function createDiscoveries(
   }
 }
 
+/** A server that starts is shared, and is not ended with one of those who wait for it. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>()
+  const abort = (): void => aborted.reject(signal.reason)
+  signal.addEventListener('abort', abort, { once: true })
+  if (signal.aborted) abort()
+  try {
+    return await Promise.race([work, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}
+
 /** Errors that say nothing about the server. */
 const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])
+const CANCELLED = 'ERR_CANCELLED: The call that deployed it was cancelled before the server answered. Deploy it again.'
