@@ -124,7 +124,10 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
   const serving = createStoreMemo<readonly Serving[]>(deps.database)
   const known = new Map<TenantId, ReadonlyMap<string, ListsOfItem>>()
 
-  /** Read from the store, with the objects of `before` for what is as it was. */
+  /**
+   * Read from the store, with the objects of `before` for what is as it was. Without a mark if a change in between removed a part:
+   * it is read again the next time.
+   */
   async function listsOf(
     item: CatalogItem,
     listIds: readonly string[],
@@ -138,13 +141,17 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
     await nextTurn()
     const entries = await store.toolLists(read, tenant, catalogId)
     const tools = new Map<string, UpstreamTool>()
+    let isWhole = listIds.every((id) => entries.has(id))
     const lists = listIds.map((id): UpstreamList => {
       const listed = [...(entries.get(id) ?? [])].flatMap(([toolId, digest]) => {
         const key = `${toolId} ${digest}`
         const same = tools.get(key)
         if (same !== undefined) return same
         const [tool, definition] = [stored.get(toolId), definitions.get(digest)]
-        if (tool === undefined || definition === undefined) return []
+        if (tool === undefined || definition === undefined) {
+          isWhole = false
+          return []
+        }
         const made = sameTool(before?.tools.get(key), toolOf(tool, item, digest, definition))
         tools.set(key, made)
         return made
@@ -152,7 +159,7 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
       listed.sort(byName)
       return { id: `${catalogId} ${id}`, scope: sharing.scope, tools: listed }
     })
-    return { mark, lists, tools }
+    return { mark: isWhole ? mark : '', lists, tools }
   }
 
   async function servedTo(principal: Principal): Promise<ServedLists> {
