@@ -92,7 +92,7 @@ export type UpstreamList = Readonly<{
 export type ServedLists = Readonly<{
   /** The list that its calls use by default, by the id of the catalogue item. */
   byItem: ReadonlyMap<string, string>
-  /** By the id of the deployment. */
+  /** By the id of each deployment that a call may use where an assignment names it. */
   byDeployment: ReadonlyMap<string, string>
   /** For an agent: the deployments that it was given for single tools, by the id of the tool. */
   pinned: ReadonlyMap<string, string>

@@ -174,6 +174,22 @@ describe('the tools of a deployment', () => {
     expect(tools.map(({ name, description }) => [name, description])).toEqual([[`crm__${ZEUS}`, 'Only for Bob: Zeus.']])
   })
 
+  it('of a team are described at a gateway to every caller that it serves there', async () => {
+    const { id: team } = await app.ask<{ id: string }>('user_team_create', { name: 'Owls' })
+    const ofTeam = { catalogId: crm, scope: 'team', teamId: team, values: { 'X-Api-Key': 'cy' } }
+    const { id: mcpServerId } = await app.ask<{ id: string }>('deploy_mcp_server', ofTeam)
+    const gateway = await app.ask<{ id: string }>('create_mcp_gateway', { name: 'All' })
+    const assignments = [{ mcpGatewayId: gateway.id, toolId: 'crm__who', mcpServerId }]
+    expect(await app.ask('bulk_assign_tools_to_mcp_gateways', { assignments })).toMatchObject({ failed: [] })
+    const at = callerOf({ ...dan.principal, gateway: gateway.id })
+    expect(await told('crm__who', at)).toEqual(text('who as cy'))
+    expect((await app.app.host.list(at)).find(({ name }) => name === 'crm__who')!.description).toBe('Who is Cy?')
+    const { tools } = await app.ask<{ tools: Tool[] }>('get_mcp_gateway', { id: gateway.id }, dan)
+    expect(tools).toMatchObject([{ name: 'crm__who', description: 'Who is Cy?' }])
+    // Elsewhere it is not theirs.
+    expect([await namesIn(dan), await toolsOf(dan)]).toEqual([[], []])
+  })
+
   it('cannot be assigned, limited or asked for by those who cannot see them', async () => {
     await deploy('bob', bob)
     const [zeus] = await toolsOf(bob)

@@ -1,7 +1,7 @@
 import type { Call } from '../../contract/call.ts'
 import { canSee, type Sharing, sharingScopes } from '../../contract/sharing.ts'
 import type { ToolAssignment } from '../../contract/tool-assignments.ts'
-import { knownTools, nearest, toolListOf } from '../mcp-servers/listed-tools.ts'
+import { knownTools, nearest, servesAsAssigned, toolListOf } from '../mcp-servers/listed-tools.ts'
 import type { McpServerStore, NamedTool, StoredTool, ToolList } from '../mcp-servers/ports.ts'
 import { nameBeside } from '../mcp-servers/tool-names.ts'
 import type { Profile } from '../profiles/ports.ts'
@@ -135,10 +135,9 @@ export function createAssignableTools(servers: AssignableStore) {
     const { principal, read } = reading
     const { tenant, id, catalogId } = tool
     const pin = deploymentId === null ? undefined : await servers.findDeployment(read, tenant, deploymentId)
-    const list =
-      pin !== undefined && canSee(principal, 'mcpServerInstallation', pin.sharing)
-        ? await toolListOf(servers, read, pin)
-        : undefined
+    const isTold =
+      pin !== undefined && (canSee(principal, 'mcpServerInstallation', pin.sharing) || servesAsAssigned(pin, principal))
+    const list = isTold ? await toolListOf(servers, read, pin) : undefined
     const digest = (list ?? (await knownOf(reading, catalogId, lists))).get(id)
     return digest === undefined ? undefined : await servers.findDefinition(read, tenant, catalogId, digest)
   }

@@ -9,6 +9,10 @@ export function serves({ sharing }: Pick<Deployment, 'sharing'>, principal: Prin
   return sharing.scope === 'org' || sharing.teams.some((team) => principal.teams.includes(team))
 }
 
+/** Whether a call may use it where an assignment names it: that of a team serves others too, a personal one its author alone. */
+export const servesAsAssigned = ({ sharing }: Pick<Deployment, 'sharing'>, principal: Principal): boolean =>
+  sharing.scope !== 'personal' || sharing.author === identityOf(principal)
+
 /** The caller's own, else a team's, else the organisation's. */
 export const nearest = (principal: Principal, all: readonly Deployment[]): Deployment | undefined =>
   nearestFirst(all.filter((one) => serves(one, principal)))[0]

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
-import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
+import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { RawAnswer } from '../../contract/raw-answer.ts'
 import { createStoreMemo } from '../../contract/store-memo.ts'
 import type { UnreachableServer } from '../../contract/upstream-content.ts'
@@ -16,7 +16,7 @@ import type {
 import { nextTurn } from '../../kernel/time-slicer.ts'
 import type { Deployments } from './deployments.ts'
 import type { CredentialExchange } from './exchanged-credentials.ts'
-import { nearest, serves, toolListOf } from './listed-tools.ts'
+import { nearest, serves, servesAsAssigned, toolListOf } from './listed-tools.ts'
 import { notAssignable, notDeployed, valuesMissing } from './missing-credentials.ts'
 import type { CatalogItem, Deployment, McpServerStore, StoredTool, ToolDefinition } from './ports.ts'
 import type { InstanceState, UpstreamAddress, UpstreamRuntime } from './runtime.ts'
@@ -164,9 +164,9 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
 
   async function servedTo(principal: Principal): Promise<ServedLists> {
     const { tenant } = principal
-    const serving = (await store.listDeployments(read, tenant)).filter(
-      (one) => one.toolList !== null && serves(one, principal),
-    )
+    const listed = (await store.listDeployments(read, tenant)).filter(({ toolList }) => toolList !== null)
+    const serving = listed.filter((one) => serves(one, principal))
+    const assignable = listed.filter((one) => servesAsAssigned(one, principal))
     const listIdOf = ({ catalogId, toolList }: Deployment): string => `${catalogId} ${toolList}`
     const byItem = new Map<string, string>()
     for (const [catalogId, deployments] of Map.groupBy(serving, (one) => one.catalogId)) {
@@ -175,7 +175,7 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
     const isAgents = principal.kind === 'agent' && principal.agent !== undefined
     return {
       byItem,
-      byDeployment: new Map(serving.map((one) => [one.id, listIdOf(one)])),
+      byDeployment: new Map(assignable.map((one) => [one.id, listIdOf(one)])),
       pinned: isAgents ? await deps.pinnedBy(tenant, principal.agent!) : new Map(),
     }
   }
@@ -212,12 +212,7 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
     const all = await store.listDeployments(read, tool.tenant, tool.catalogId)
     if (credential.mode === 'static' && credential.deploymentId !== undefined) {
       const chosen = all.find(({ id }) => id === credential.deploymentId)
-      // A personal deployment serves its author alone.
-      if (
-        chosen !== undefined &&
-        (chosen.sharing.scope !== 'personal' || chosen.sharing.author === identityOf(principal))
-      )
-        return chosen
+      if (chosen !== undefined && servesAsAssigned(chosen, principal)) return chosen
       throw notAssignable(await lackingOf(tool, caller))
     }
     const own = nearest(principal, all)
