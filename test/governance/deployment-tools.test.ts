@@ -5,6 +5,7 @@ import { startUpstreamByKey, type UpstreamByKey } from '../support/upstream-by-k
 
 /** A server may list other tools for each key. What one deployment lists is nobody else's. */
 type Tool = { id: string; name: string; description: string | null }
+type Bulk = { succeeded: { toolId: string }[]; failed: { errorType: string }[]; duplicates: object[] }
 let app: TestApp
 let upstream: UpstreamByKey
 let bob: ToolCaller
@@ -74,6 +75,47 @@ describe('the name of a tool', () => {
     expect(tools.map(({ toolName }) => toolName).sort()).toEqual([`notes__${ZEUS}`, beside])
     const at = callerOf({ ...bob.principal, gateway: gateway.id })
     expect([await told('notes__who', at), await told(beside!, at)]).toEqual([text('who as org'), text('who as bob')])
+    const shown = await app.ask<{ tools: Tool[] }>('get_mcp_gateway', { id: gateway.id }, bob)
+    expect(shown.tools.map(({ name }) => name)).toEqual(['notes__who', beside])
+    // And where it is removed.
+    const [others, own] = [await toolsOf(bob, orgs), await toolsOf(bob, bobs)]
+    const idIn = (tools: Tool[]) => tools.find(({ name }) => name === 'notes__who')!.id
+    for (const [name, id] of [
+      ['notes__who', idIn(others)],
+      [beside!, idIn(own)],
+    ] as const) {
+      const taken = { mcpGatewayId: gateway.id, toolIds: [name] }
+      const removed = { mcpGatewayId: gateway.id, removed: [id], notAssigned: [] }
+      expect(await app.ask('unassign_tools_from_mcp_gateway', taken, bob)).toEqual(removed)
+    }
+  })
+
+  it('is of one server where several of the same width have it, in views and where it is assigned', async () => {
+    for (const between of [' ', '-', '.', '+', '/', ':', '#', '=']) {
+      await deploy('org', ownerCaller, 'org', await createServer(`Many${between}names`))
+    }
+    const { items } = await app.ask<{ items: { id: string }[] }>('get_mcp_servers')
+    const tools = (await Promise.all(items.map(({ id }) => toolsOf(dan, id)))).flat()
+    expect(tools.filter(({ name }) => name === 'many_names__who')).toHaveLength(8)
+    const view = await app.app.views.viewFor(dan.principal)
+    const shown = view.find('many_names__who')!.upstream!.id
+    const gateway = await app.ask<{ id: string }>('create_mcp_gateway', { name: 'Of Dan', scope: 'personal' }, dan)
+    const assignments = [{ mcpGatewayId: gateway.id, toolId: 'many_names__who', resolveAtCallTime: true }]
+    await app.ask('bulk_assign_tools_to_mcp_gateways', { assignments }, dan)
+    const assigned = await app.ask<{ tools: Tool[] }>('get_mcp_gateway', { id: gateway.id }, dan)
+    expect(assigned.tools.map(({ id }) => id)).toEqual([shown])
+  })
+
+  it('with a star is that of a server’s former name, if only others have it now', async () => {
+    const orgs = await createServer('Notes')
+    await deploy('org', ownerCaller, 'org', orgs)
+    await app.ask('edit_mcp_description', { id: orgs, name: 'Papers' })
+    const gateway = await app.ask<{ id: string }>('create_mcp_gateway', { name: 'Of Cy', scope: 'personal' }, cy)
+    const assignments = [{ mcpGatewayId: gateway.id, toolId: 'notes__*', resolveAtCallTime: true }]
+    const assign = () => app.ask<Bulk>('bulk_assign_tools_to_mcp_gateways', { assignments }, cy)
+    expect(await assign()).toMatchObject({ succeeded: [{}], failed: [] })
+    await deploy('bob', bob, 'personal', await createServer('Notes', 'personal', bob))
+    expect(await assign()).toMatchObject({ duplicates: [{}], failed: [] })
   })
 
   it('with a star means one server that the callers of the target can use', async () => {
@@ -90,7 +132,6 @@ describe('the name of a tool', () => {
     })
     const orgs = await createServer('Notes', 'org', ownerCaller)
     await deploy('org', ownerCaller, 'org', orgs)
-    type Bulk = { succeeded: { toolId: string }[] }
     const { succeeded } = await app.ask<Bulk>(...assign(gateway.id))
     expect(succeeded.map(({ toolId }) => toolId)).toEqual((await toolsOf(dan, orgs)).map(({ id }) => id))
     const own = await app.ask<{ id: string }>('create_mcp_gateway', { name: 'Of Bob', scope: 'personal' }, bob)

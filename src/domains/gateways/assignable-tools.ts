@@ -2,14 +2,15 @@ import type { Call } from '../../contract/call.ts'
 import { canSee, type Sharing, sharingScopes } from '../../contract/sharing.ts'
 import type { ToolAssignment } from '../../contract/tool-assignments.ts'
 import { knownTools, nearest, servesAsAssigned, toolListOf } from '../mcp-servers/listed-tools.ts'
-import type { McpServerStore, NamedTool, StoredTool, ToolList } from '../mcp-servers/ports.ts'
-import { nameBeside } from '../mcp-servers/tool-names.ts'
+import type { Deployment, McpServerStore, NamedTool, StoredTool, ToolList } from '../mcp-servers/ports.ts'
+import { isNamed, nameBeside } from '../mcp-servers/tool-names.ts'
 import type { Profile } from '../profiles/ports.ts'
 import { ambiguousPattern, isForAll } from './rules.ts'
 
 export type AssignableStore = Pick<
   McpServerStore,
   | 'findItem'
+  | 'listItems'
   | 'findTool'
   | 'listToolNames'
   | 'findDeployment'
@@ -21,7 +22,7 @@ export type AssignableStore = Pick<
 
 type Reading = Pick<Call, 'principal' | 'read'>
 type Target = Pick<Profile, 'sharing'>
-/** The tools of each server that the caller may know of, as far as they were read for this call. */
+/** The tools of each server that the caller may know of, and those of deployments, as far as they were read for this call. */
 export type KnownLists = Map<string, ToolList>
 
 /** Finds the tools of MCP servers that a caller may assign: those that a deployment lists which it can see. */
@@ -33,6 +34,14 @@ export function createAssignableTools(servers: AssignableStore) {
       lists.set(catalogId, known)
     }
     return known
+  }
+
+  /** What a deployment lists; undefined before it was connected. */
+  async function listOf({ read }: Reading, deployment: Deployment, lists: KnownLists): Promise<ToolList | undefined> {
+    const key = `${deployment.catalogId} ${deployment.toolList}`
+    const list = lists.get(key) ?? (await toolListOf(servers, read, deployment))
+    if (list !== undefined) lists.set(key, list)
+    return list
   }
 
   /** By id, by the displayed name, or by a former one. "Not there" and "not yours" are the same answer. */
@@ -54,23 +63,67 @@ export function createAssignableTools(servers: AssignableStore) {
       for (const tool of tools) if (await isKnown(tool)) known.push(tool)
       return known
     }
-    const named = await knownAmong(all.filter((tool) => tool.name === reference || nameBeside(tool) === reference))
+    const named = await knownAmong(all.filter((tool) => isNamed(tool, reference)))
     const meant = named.length > 0 ? named : await knownAmong(all.filter(({ aliases }) => aliases.includes(reference)))
-    const [first] = await widestFirst(reading, meant)
+    const used = meant.length > 1 ? await usedAmong(reading, meant, lists) : meant
+    const [first] = await widestFirst(reading, used.length > 0 ? used : meant)
     return first && (await servers.findTool(read, tenant, first.id))
   }
 
-  /** As names are decided in a view: the tool of the server that the caller uses and that is shared most widely has it. */
-  async function widestFirst({ read, principal }: Reading, tools: readonly NamedTool[]): Promise<readonly NamedTool[]> {
-    if (tools.length < 2) return tools
-    const ranks = new Map<string, number>()
-    for (const { catalogId } of tools) {
-      const item = await servers.findItem(read, principal.tenant, catalogId)
-      const used = nearest(principal, await servers.listDeployments(read, principal.tenant, catalogId))
-      const width = sharingScopes.indexOf(item!.sharing.scope)
-      ranks.set(catalogId, used === undefined ? width - sharingScopes.length : width)
+  /** Those that the caller's calls use: only they are in its view. */
+  async function usedAmong(
+    reading: Reading,
+    tools: readonly NamedTool[],
+    lists: KnownLists,
+  ): Promise<readonly NamedTool[]> {
+    const { read, principal } = reading
+    const used: NamedTool[] = []
+    for (const tool of tools) {
+      const all = await servers.listDeployments(read, principal.tenant, tool.catalogId)
+      const listed = all.filter(({ toolList }) => toolList !== null)
+      const deployment = nearest(principal, listed)
+      if (deployment !== undefined && (await listOf(reading, deployment, lists))?.has(tool.id)) used.push(tool)
     }
-    return tools.toSorted((one, other) => ranks.get(other.catalogId)! - ranks.get(one.catalogId)!)
+    return used
+  }
+
+  /** As names are decided in a view: those of servers that are shared more widely, and of several such those listed first. */
+  async function widestFirst<Tool extends Pick<NamedTool, 'catalogId'>>(
+    { read, principal }: Reading,
+    tools: readonly Tool[],
+  ): Promise<readonly Tool[]> {
+    if (tools.length < 2) return tools
+    const items = await servers.listItems(read, principal.tenant)
+    const widest = items.toSorted((one, other) => widthOf(other.sharing) - widthOf(one.sharing))
+    const ranks = new Map(widest.map(({ id }, rank) => [id, rank]))
+    return tools.toSorted((one, other) => ranks.get(one.catalogId)! - ranks.get(other.catalogId)!)
+  }
+
+  /** Under the names that a view of these tools shows: where several have one name, the others get another. */
+  async function namedApart<Tool extends Pick<NamedTool, 'id' | 'name' | 'catalogId'>>(
+    reading: Reading,
+    tools: readonly Tool[],
+  ): Promise<readonly Tool[]> {
+    const taken = new Set(tools.map(({ name }) => name))
+    if (taken.size === tools.length) return tools
+    taken.clear()
+    return (await widestFirst(reading, tools)).map((tool) => {
+      const name = taken.has(tool.name) ? nameBeside(tool) : tool.name
+      taken.add(name)
+      return { ...tool, name }
+    })
+  }
+
+  /** One of these tools, by a name that a view of them shows, or by a former one. */
+  async function findAmong<Tool extends NamedTool>(
+    reading: Reading,
+    tools: readonly Tool[],
+    reference: string,
+  ): Promise<Tool | undefined> {
+    const named = tools.filter((tool) => isNamed(tool, reference))
+    const meant = named.length > 0 ? named : tools.filter(({ aliases }) => aliases.includes(reference))
+    const [first] = await widestFirst(reading, meant)
+    return first
   }
 
   /**
@@ -102,17 +155,24 @@ export function createAssignableTools(servers: AssignableStore) {
     const { read, principal } = reading
     const beginning = pattern.slice(0, -1)
     const all = await servers.listToolNames(read, principal.tenant)
-    const now = all.filter(({ name }) => name.startsWith(beginning))
-    const before = all.filter(({ aliases }) => aliases.some((alias) => alias.startsWith(beginning)))
-    const byServer = Map.groupBy(now.length > 0 ? now : before, ({ catalogId }) => catalogId)
-    const seen: NamedTool[][] = []
-    const meant: NamedTool[][] = []
-    for (const [catalogId, tools] of byServer) {
-      const known = await knownOf(reading, catalogId, lists)
-      const found = tools.filter(({ id }) => known.has(id))
-      if (found.length === 0) continue
-      seen.push(found)
-      if (sharing === undefined || (await isUsableBy(reading, catalogId, sharing))) meant.push(found)
+    /** What the caller cannot see has no name, so that a former name counts where only others have it now. */
+    const seenOf = async (tools: readonly NamedTool[]): Promise<readonly (readonly NamedTool[])[]> => {
+      const found: NamedTool[][] = []
+      for (const [catalogId, ofServer] of Map.groupBy(tools, (tool) => tool.catalogId)) {
+        const known = await knownOf(reading, catalogId, lists)
+        const seen = ofServer.filter(({ id }) => known.has(id))
+        if (seen.length > 0) found.push(seen)
+      }
+      return found
+    }
+    const now = await seenOf(all.filter(({ name }) => name.startsWith(beginning)))
+    const seen =
+      now.length > 0
+        ? now
+        : await seenOf(all.filter(({ aliases }) => aliases.some((alias) => alias.startsWith(beginning))))
+    const meant: (readonly NamedTool[])[] = []
+    for (const tools of seen) {
+      if (sharing === undefined || (await isUsableBy(reading, tools[0]!.catalogId, sharing))) meant.push(tools)
     }
     if (meant.length === 1) return meant[0]!
     if (seen.length === 0) return []
@@ -137,10 +197,12 @@ export function createAssignableTools(servers: AssignableStore) {
     const pin = deploymentId === null ? undefined : await servers.findDeployment(read, tenant, deploymentId)
     const isTold =
       pin !== undefined && (canSee(principal, 'mcpServerInstallation', pin.sharing) || servesAsAssigned(pin, principal))
-    const list = isTold ? await toolListOf(servers, read, pin) : undefined
+    const list = isTold ? await listOf(reading, pin, lists) : undefined
     const digest = (list ?? (await knownOf(reading, catalogId, lists))).get(id)
     return digest === undefined ? undefined : await servers.findDefinition(read, tenant, catalogId, digest)
   }
 
-  return { findTool, expand, definitionFor }
+  return { findTool, findAmong, expand, definitionFor, namedApart }
 }
+
+const widthOf = ({ scope }: Sharing): number => sharingScopes.indexOf(scope)

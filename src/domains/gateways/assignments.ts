@@ -55,7 +55,7 @@ export type ToolAssignments = ReturnType<typeof createToolAssignments>
  */
 export function createToolAssignments(deps: AssignmentDeps) {
   const { store, servers } = deps
-  const { findTool, expand, definitionFor } = createAssignableTools(servers)
+  const { findTool, findAmong, expand, definitionFor, namedApart } = createAssignableTools(servers)
 
   async function membership({ principal, read }: Reading, tenant: TenantId, identity: string): Promise<Membership> {
     if (identity !== identityOf(principal)) return await deps.membershipOf(read, tenant, identity)
@@ -222,22 +222,30 @@ export function createToolAssignments(deps: AssignmentDeps) {
   }
 
   /** By id, or by name among what is assigned: its names are known to those who see the target. */
-  async function assignedId({ read }: Reading, { tenant, id }: Target, reference: string): Promise<string> {
-    const assigned = await store.listAssignments(read, tenant, id)
-    if (assigned.some(({ toolId }) => toolId === reference)) return reference
-    for (const { toolId } of assigned) {
-      const tool = await servers.findTool(read, tenant, toolId)
-      if (tool?.name === reference || tool?.aliases.includes(reference)) return toolId
+  function createAssignedLookup(reading: Reading, { tenant }: Target, assigned: readonly StoredAssignment[]) {
+    const ids = new Set(assigned.map(({ toolId }) => toolId))
+    let tools: StoredTool[] | undefined
+    return async (reference: string): Promise<string> => {
+      if (ids.has(reference)) return reference
+      if (tools === undefined) {
+        tools = []
+        for (const id of ids) {
+          const tool = await servers.findTool(reading.read, tenant, id)
+          if (tool !== undefined) tools.push(tool)
+        }
+      }
+      return (await findAmong(reading, tools, reference))?.id ?? reference
     }
-    return reference
   }
 
   /** Returns the ids of those that were assigned, and the others as they were given. */
   async function unassign(call: Writing, target: Target, toolIds: readonly string[]) {
+    const assigned = await store.listAssignments(call.read, target.tenant, target.id)
+    const assignedId = createAssignedLookup(call, target, assigned)
     const removed: string[] = []
     const notAssigned: string[] = []
     for (const toolId of new Set(toolIds)) {
-      const id = deps.ownTools.nameOf(toolId) ?? (await assignedId(call, target, toolId))
+      const id = deps.ownTools.nameOf(toolId) ?? (await assignedId(toolId))
       if (await store.deleteAssignment(call.write, target.tenant, target.id, id)) removed.push(id)
       else notAssigned.push(toolId)
     }
@@ -267,21 +275,22 @@ export function createToolAssignments(deps: AssignmentDeps) {
     }
   }
 
-  /** By name; tools that are no longer offered are omitted. */
+  /** By name, each under one of its own; tools that are no longer offered are omitted. */
   async function assignedTo(reading: Reading, target: Pick<Target, 'tenant' | 'id'>) {
     const { principal, read } = reading
-    const tools: AssignedTool[] = []
+    const ours: AssignedTool[] = []
+    const others: (AssignedTool & Pick<StoredTool, 'catalogId'>)[] = []
     const lists: KnownLists = new Map()
     for (const { toolId, deploymentId } of await store.listAssignments(read, target.tenant, target.id)) {
       const own = deps.ownTools.nameOf(toolId)
-      if (own !== undefined) tools.push(...deps.ownTools.describe(principal, [own]))
+      if (own !== undefined) ours.push(...deps.ownTools.describe(principal, [own]))
       const tool = own === undefined ? await servers.findTool(read, target.tenant, toolId) : undefined
       if (tool === undefined || tool.removedAtMs !== null) continue
       const definition = await definitionFor(reading, tool, deploymentId, lists)
       const { id, name, catalogId } = tool
-      tools.push({ id, name, description: definition?.description ?? null, catalogId })
+      others.push({ id, name, description: definition?.description ?? null, catalogId })
     }
-    return tools.sort((one, other) => (one.name < other.name ? -1 : 1))
+    return [...ours, ...(await namedApart(reading, others))].sort((one, other) => (one.name < other.name ? -1 : 1))
   }
 
   /** For a target whose sharing changes: its pinned deployments must fit the new sharing too. */

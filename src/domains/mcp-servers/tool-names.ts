@@ -37,8 +37,14 @@ export function toolName(
   return `${full.slice(0, TOOL_NAME_CHARS_MAX - SUFFIX_CHARS)}_${suffix}`
 }
 
+type Named = Readonly<{ id: string; name: string }>
+
 /** The name where another tool in the same view has the first: stable, because the id is. */
-export const nameBeside = ({ id, name }: Readonly<{ id: string; name: string }>): string =>
-  `${name.slice(0, TOOL_NAME_CHARS_MAX - SUFFIX_CHARS)}_${digest(id)}`
+export const nameBeside = (tool: Named): string => `${beginningBeside(tool)}${digest(tool.id)}`
+const beginningBeside = ({ name }: Named): string => `${name.slice(0, TOOL_NAME_CHARS_MAX - SUFFIX_CHARS)}_`
+
+/** Whether a view may show the tool under this name. Only a few of many tools need a digest for that. */
+export const isNamed = (tool: Named, name: string): boolean =>
+  tool.name === name || (name.startsWith(beginningBeside(tool)) && nameBeside(tool) === name)
 
 const digest = (text: string): string => sha256Hex(text).slice(0, SUFFIX_CHARS - 1)
