@@ -215,6 +215,19 @@ describe('the tools of a deployment', () => {
     expect(tools.map(({ name, description }) => [name, description])).toEqual([[`crm__${ZEUS}`, 'Only for Bob: Zeus.']])
   })
 
+  it('are assigned only with a deployment that lists them', async () => {
+    const bobs = await deploy('bob', bob)
+    const orgs = await deploy('org', ownerCaller, 'org')
+    const gateway = await app.ask<{ id: string }>('create_mcp_gateway', { name: 'Mine', scope: 'personal' }, bob)
+    const assign = (toolId: string, mcpServerId: string) => {
+      const assignments = [{ mcpGatewayId: gateway.id, toolId, mcpServerId }]
+      return app.ask<Bulk>('bulk_assign_tools_to_mcp_gateways', { assignments }, bob)
+    }
+    expect((await assign(`crm__${ZEUS}`, orgs)).failed).toMatchObject([{ errorType: 'tool_not_listed' }])
+    expect(await assign('crm__*', orgs)).toMatchObject({ succeeded: [{}], failed: [] })
+    expect(await assign('crm__*', bobs)).toMatchObject({ succeeded: [{}, {}], failed: [] })
+  })
+
   it('of a team are described at a gateway to every caller that it serves there', async () => {
     const { id: team } = await app.ask<{ id: string }>('user_team_create', { name: 'Owls' })
     const ofTeam = { catalogId: crm, scope: 'team', teamId: team, values: { 'X-Api-Key': 'cy' } }

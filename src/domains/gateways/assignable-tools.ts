@@ -1,6 +1,7 @@
 import type { Call } from '../../contract/call.ts'
 import { canSee, type Sharing, sharingScopes } from '../../contract/sharing.ts'
 import type { ToolAssignment } from '../../contract/tool-assignments.ts'
+import { nameKey } from '../../kernel/name-key.ts'
 import { knownTools, nearest, servesAsAssigned, toolListOf } from '../mcp-servers/listed-tools.ts'
 import type { Deployment, McpServerStore, NamedTool, StoredTool, ToolList } from '../mcp-servers/ports.ts'
 import { isNamed, nameBeside } from '../mcp-servers/tool-names.ts'
@@ -126,6 +127,22 @@ export function createAssignableTools(servers: AssignableStore) {
     return first
   }
 
+  /** By id; or by the name of the tool's server, if the caller sees one deployment of it. */
+  async function findDeployment(
+    { principal, read }: Reading,
+    { catalogId }: Pick<StoredTool, 'catalogId'>,
+    reference: string,
+  ): Promise<Deployment | 'several' | undefined> {
+    const { tenant } = principal
+    const isSeen = ({ sharing }: Deployment): boolean => canSee(principal, 'mcpServerInstallation', sharing)
+    const byId = await servers.findDeployment(read, tenant, reference)
+    if (byId !== undefined) return isSeen(byId) ? byId : undefined
+    const item = await servers.findItem(read, tenant, catalogId)
+    if (item === undefined || nameKey(item.name) !== nameKey(reference)) return undefined
+    const seen = (await servers.listDeployments(read, tenant, item.id)).filter(isSeen)
+    return seen.length > 1 ? 'several' : seen[0]
+  }
+
   /**
    * `server__*` stands for the present tools of the server, also by its former name; one that matches nothing stays, and is not found.
    * It means only a server that all callers of the target can use.
@@ -138,10 +155,26 @@ export function createAssignableTools(servers: AssignableStore) {
     const expanded: Input[] = []
     const lists: KnownLists = new Map()
     for (const input of inputs) {
-      const meant = await serverTools(reading, input.toolId, targetOf(input)?.sharing, lists)
+      const all = await serverTools(reading, input.toolId, targetOf(input)?.sharing, lists)
+      const meant = await listedByPin(reading, input, all, lists)
       expanded.push(...(meant.length === 0 ? [input] : meant.map(({ id }) => ({ ...input, toolId: id }))))
     }
     return expanded
+  }
+
+  /** Without those that the deployment does not list which the assignment names. */
+  async function listedByPin(
+    reading: Reading,
+    { mcpServerId }: ToolAssignment,
+    tools: readonly NamedTool[],
+    lists: KnownLists,
+  ): Promise<readonly NamedTool[]> {
+    const [first] = tools
+    if (first === undefined || (mcpServerId ?? null) === null) return tools
+    const pin = await findDeployment(reading, first, mcpServerId!)
+    if (pin === undefined || pin === 'several' || pin.catalogId !== first.catalogId) return tools
+    const list = await listOf(reading, pin, lists)
+    return list === undefined ? tools : tools.filter(({ id }) => list.has(id))
   }
 
   /** The tools that `server__*` means: of one server. */
@@ -202,7 +235,7 @@ export function createAssignableTools(servers: AssignableStore) {
     return digest === undefined ? undefined : await servers.findDefinition(read, tenant, catalogId, digest)
   }
 
-  return { findTool, findAmong, expand, definitionFor, namedApart }
+  return { findTool, findAmong, findDeployment, expand, definitionFor, listOf, namedApart }
 }
 
 const widthOf = ({ scope }: Sharing): number => sharingScopes.indexOf(scope)

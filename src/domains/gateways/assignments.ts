@@ -3,7 +3,7 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
-import { canSee, type Sharing } from '../../contract/sharing.ts'
+import type { Sharing } from '../../contract/sharing.ts'
 import type {
   AssignedTool,
   AssignmentFailure,
@@ -11,8 +11,7 @@ import type {
   ToolAssignment,
 } from '../../contract/tool-assignments.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
-import { nameKey } from '../../kernel/name-key.ts'
-import type { CatalogItem, Deployment, McpServerStore, StoredTool } from '../mcp-servers/ports.ts'
+import type { CatalogItem, McpServerStore, StoredTool } from '../mcp-servers/ports.ts'
 import type { Profile } from '../profiles/ports.ts'
 import { type AssignableStore, createAssignableTools, type KnownLists } from './assignable-tools.ts'
 import type { AssignmentStore, StoredAssignment } from './ports.ts'
@@ -55,7 +54,8 @@ export type ToolAssignments = ReturnType<typeof createToolAssignments>
  */
 export function createToolAssignments(deps: AssignmentDeps) {
   const { store, servers } = deps
-  const { findTool, findAmong, expand, definitionFor, namedApart } = createAssignableTools(servers)
+  const { findTool, findAmong, findDeployment, expand, definitionFor, listOf, namedApart } =
+    createAssignableTools(servers)
 
   async function membership({ principal, read }: Reading, tenant: TenantId, identity: string): Promise<Membership> {
     if (identity !== identityOf(principal)) return await deps.membershipOf(read, tenant, identity)
@@ -100,7 +100,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     if (tool === undefined) return toolNotFound()
     const mode = modeOf(input)
     const { mcpServerId = null } = input
-    if (mode === 'static') return await pinned(reading, target, tool, mcpServerId)
+    if (mode === 'static') return await pinned(reading, target, tool, mcpServerId, lists)
     if (mcpServerId !== null) {
       return invalidAssignment(
         'not_static',
@@ -117,27 +117,12 @@ export function createToolAssignments(deps: AssignmentDeps) {
     return { toolId: tool.id, toolName: tool.name, mode, deploymentId: null }
   }
 
-  /** By id; or by the name of the tool's server, if the caller sees one deployment of it. */
-  async function findDeployment(
-    { principal, read }: Reading,
-    tool: StoredTool,
-    reference: string,
-  ): Promise<Deployment | 'several' | undefined> {
-    const { tenant } = principal
-    const isSeen = ({ sharing }: Deployment): boolean => canSee(principal, 'mcpServerInstallation', sharing)
-    const byId = await servers.findDeployment(read, tenant, reference)
-    if (byId !== undefined) return isSeen(byId) ? byId : undefined
-    const item = await servers.findItem(read, tenant, tool.catalogId)
-    if (item === undefined || nameKey(item.name) !== nameKey(reference)) return undefined
-    const seen = (await servers.listDeployments(read, tenant, item.id)).filter(isSeen)
-    return seen.length > 1 ? 'several' : seen[0]
-  }
-
   async function pinned(
     reading: Reading,
     target: Target,
     tool: StoredTool,
     deploymentId: string | null,
+    lists: KnownLists,
   ): Promise<Credentials | AssignmentFailure> {
     if (deploymentId === null) {
       return invalidAssignment(
@@ -157,6 +142,12 @@ export function createToolAssignments(deps: AssignmentDeps) {
       return invalidAssignment(
         'wrong_server',
         'mcpServerId: this is a deployment of a different server; use one of the server that the tool belongs to',
+      )
+    }
+    if ((await listOf(reading, found, lists))?.has(tool.id) === false) {
+      return invalidAssignment(
+        'tool_not_listed',
+        'mcpServerId: this deployment does not list the tool; use one that does, or set resolveAtCallTime',
       )
     }
     const problem = await problemOfDeployment(reading, target, found.sharing)
