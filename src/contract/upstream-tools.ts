@@ -94,8 +94,8 @@ export type ServedLists = Readonly<{
   byItem: ReadonlyMap<string, string>
   /** By the id of each deployment that a call may use where an assignment names it. */
   byDeployment: ReadonlyMap<string, string>
-  /** For an agent: the deployments that it was given for single tools, by the id of the tool. */
-  pinned: ReadonlyMap<string, string>
+  /** For an agent: the tools that it was given, by id, each with the deployment that it was given it with, if any. */
+  assigned: ReadonlyMap<string, string | null>
 }>
 
 /** The tools of upstream MCP servers, for the catalogue. */

@@ -106,6 +106,41 @@ describe('the name of a tool', () => {
     expect(assigned.tools.map(({ id }) => id)).toEqual([shown])
   })
 
+  it('is for an agent that of the tool which it was given, whatever else its caller sees', async () => {
+    const bobs = await createServer('Notes', 'personal', bob)
+    const own = await deploy('bob', bob, 'personal', bobs)
+    const idOf = async (catalogId: string) =>
+      (await toolsOf(bob, catalogId)).find(({ name }) => name === 'notes__who')!.id
+    const given = [await idOf(bobs)]
+    const onBehalfOf = `key:${bob.principal.keyId}`
+    const agentWith = async (name: string, toolAssignments: object[]) => {
+      type Agent = { id: string; tools: Tool[] }
+      const agent = await app.ask<Agent>('create_agent', { name, scope: 'personal', toolAssignments }, bob)
+      const names = agent.tools.map((tool) => tool.name)
+      return { names, run: callerOf({ ...bob.principal, kind: 'agent', agent: agent.id, onBehalfOf }) }
+    }
+    const agents = [
+      await agentWith('One', [{ toolId: given[0], mcpServerId: own }]),
+      await agentWith('Two', [{ toolId: given[0], resolveAtCallTime: true }]),
+    ]
+    const orgs = await createServer('Notes')
+    await deploy('org', ownerCaller, 'org', orgs)
+    given.push(await idOf(orgs))
+    const both = await agentWith(
+      'Both',
+      given.map((toolId) => ({ toolId, resolveAtCallTime: true })),
+    )
+    expect(await told('notes__who', bob)).toEqual(text('who as org'))
+    for (const { names, run } of agents) {
+      expect(names).toEqual(['notes__who'])
+      expect(await told('notes__who', run)).toEqual(text('who as bob'))
+    }
+    const beside = expect.stringMatching(/^notes__who_[0-9a-f]{6}$/)
+    expect(both.names).toEqual(['notes__who', beside])
+    const toldIn = await Promise.all(both.names.map((name) => told(name, both.run)))
+    expect(toldIn).toEqual([text('who as org'), text('who as bob')])
+  })
+
   it('with a star is that of a server’s former name, if only others have it now', async () => {
     const orgs = await createServer('Notes')
     await deploy('org', ownerCaller, 'org', orgs)

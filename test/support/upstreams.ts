@@ -33,7 +33,7 @@ export const idOf = (server: string, tool: string): string => {
 export const servedBy = (servers: readonly string[]): ServedLists => ({
   byItem: new Map(servers.map((name) => [name, name])),
   byDeployment: new Map(),
-  pinned: new Map(),
+  assigned: new Map(),
 })
 
 export function createTestUpstreams(): TestUpstreams {

@@ -162,10 +162,9 @@ const assignedCredentials = (read: ReadTx): AssignedCredentials => ({
     if (found === undefined) return undefined
     return { mode: found.mode, ...(found.deploymentId !== null && { deploymentId: found.deploymentId }) }
   },
-  async pinnedBy(tenant, agentId) {
+  async assignedTo(tenant, agentId) {
     const assigned = await sqlAssignmentStore.listAssignments(read, tenant, agentId)
-    const pins = assigned.filter(({ deploymentId }) => deploymentId !== null)
-    return new Map(pins.map(({ toolId, deploymentId }) => [toolId, deploymentId!]))
+    return new Map(assigned.map(({ toolId, deploymentId }) => [toolId, deploymentId]))
   },
 })
 

@@ -36,8 +36,8 @@ type UpstreamToolDeps = Readonly<{
 export type AssignedCredentials = Readonly<{
   /** The credential that an agent's assignment names, if any. */
   assignedCredential(tenant: TenantId, agentId: string, toolId: string): Promise<UpstreamCredential | undefined>
-  /** The deployments that an agent's assignments pin, by the id of the tool. */
-  pinnedBy(tenant: TenantId, agentId: string): Promise<ReadonlyMap<string, string>>
+  /** The tools of an agent's assignments, by id, each with the deployment that the assignment names, if any. */
+  assignedTo(tenant: TenantId, agentId: string): Promise<ReadonlyMap<string, string | null>>
 }>
 
 /** The version numbers by which others see that the tools of a tenant changed. */
@@ -176,7 +176,7 @@ export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools &
     return {
       byItem,
       byDeployment: new Map(assignable.map((one) => [one.id, listIdOf(one)])),
-      pinned: isAgents ? await deps.pinnedBy(tenant, principal.agent!) : new Map(),
+      assigned: isAgents ? await deps.assignedTo(tenant, principal.agent!) : new Map(),
     }
   }
 

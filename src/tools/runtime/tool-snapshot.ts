@@ -86,17 +86,30 @@ export async function loadSnapshot(
   return { version, corpus, lists, byKey, ranks, byId, besides, views: new Map() }
 }
 
-/** The tools of the lists, of wider servers first. */
+/**
+ * The tools of the lists, of wider servers first. Those that an agent was given come before others, so that these never take their
+ * names.
+ */
 export function servedTools(
   { lists }: Snapshot,
-  { byItem, byDeployment, pinned }: ServedLists,
+  { byItem, byDeployment, assigned }: ServedLists,
 ): readonly CatalogTool[] {
   const visible = new Set(byItem.values())
-  const tools = [...lists].flatMap(([id, list]) => (visible.has(id) ? [...list.values()] : []))
-  if (pinned.size === 0) return tools
-  const listOfPin = (toolId: string) => byDeployment.get(pinned.get(toolId) ?? '')
-  const others = [...pinned.keys()].flatMap((toolId) => lists.get(listOfPin(toolId) ?? '')?.get(toolId) ?? [])
-  return [...tools.filter(({ upstream }) => listOfPin(upstream!.id) === undefined), ...others]
+  if (assigned.size === 0) return [...lists].flatMap(([id, list]) => (visible.has(id) ? [...list.values()] : []))
+  const listOfPin = new Map([...assigned].map(([toolId, pin]) => [toolId, byDeployment.get(pin ?? '')]))
+  const meant = new Set([...visible, ...listOfPin.values()])
+  const own: CatalogTool[] = []
+  const others: CatalogTool[] = []
+  for (const [id, list] of lists) {
+    for (const tool of meant.has(id) ? list.values() : []) {
+      const toolId = tool.upstream!.id
+      const pin = listOfPin.get(toolId)
+      if (pin === undefined ? !visible.has(id) : pin !== id) continue
+      if (assigned.has(toolId)) own.push(tool)
+      else others.push(tool)
+    }
+  }
+  return [...own, ...others]
 }
 
 /**
@@ -133,8 +146,8 @@ export function named({ besides }: Snapshot, tools: readonly CatalogTool[]): Cat
 }
 
 export const keyOf = ({ id, definition }: UpstreamTool): string => `${id} ${definition}`
-export const keyOfServed = ({ byItem, byDeployment, pinned }: ServedLists): string =>
-  JSON.stringify([[...byItem.values()].sort(), [...pinned].map(([id, pin]) => [id, byDeployment.get(pin)])])
+export const keyOfServed = ({ byItem, byDeployment, assigned }: ServedLists): string =>
+  JSON.stringify([[...byItem.values()].sort(), [...assigned].map(([id, pin]) => [id, byDeployment.get(pin ?? '')])])
 const widthOf = (scope: UpstreamList['scope']): number => sharingScopes.indexOf(scope)
 export const byName = (one: CatalogTool, other: CatalogTool): number => (one.name < other.name ? -1 : 1)
 
