@@ -69,11 +69,16 @@ export async function handshake(
   }
   hideCancelReasons(transport)
   signal.throwIfAborted()
-  // The client does not pass the signal to its first request, which asks for the server's revision.
-  const giveUp = () => void transport.close().catch(() => {})
+  // The client does not pass the signal to its first request, which asks for the server's revision, and never notices that a stream
+  // to which the server does not answer was closed.
+  const leaving = Promise.withResolvers<never>()
+  const giveUp = (): void => {
+    void transport.close().catch(() => {})
+    leaving.reject(signal.reason)
+  }
   signal.addEventListener('abort', giveUp, { once: true })
   try {
-    await client.connect(transport, { signal, timeout: asking.timeoutMs })
+    await Promise.race([client.connect(transport, { signal, timeout: asking.timeoutMs }), leaving.promise])
   } catch (error) {
     await client.close().catch(() => {})
     throw error

@@ -96,6 +96,21 @@ it('a server of the oldest transport that answers every request with its stream 
   expect((await app.call('slow__t')).isError).toBe(false)
 })
 
+it('a server that never answers is given up when its start time is over, and before that when the program ends', async () => {
+  const config = { 'web.allow_private_addresses': ['127.0.0.1'], 'mcp_servers.start_timeout_secs': 6 }
+  await using impatient = await openTestApp({ config })
+  let streams = 0
+  const serverUrl = await listening(async ({ method }) => void (method === 'GET' && streams++))
+  const { id: catalogId } = await impatient.ask<{ id: string }>('create_mcp_server', { name: 'Silent', serverUrl })
+  const error = expect.stringContaining('did not answer within 6 s of its start')
+  expect(await impatient.ask('deploy_mcp_server', { catalogId })).toMatchObject({ status: 'error', error })
+  expect(streams).toBe(1)
+  const deploying = impatient.call('deploy_mcp_server', { catalogId })
+  await expect.poll(() => streams, { timeout: 20_000 }).toBe(2)
+  await impatient.stop()
+  expect((await deploying).isError).toBe(false)
+})
+
 it('a deployment that takes longer than clients wait answers that it still starts, tells of itself, and goes on', async () => {
   const clock = movableClock()
   await using upstream = await startMcpUpstream()
