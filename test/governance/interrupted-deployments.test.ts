@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { AppError } from '../../src/contract/app-error.ts'
 import { movableClock, openTestApp, type TestApp } from '../support/app.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 
@@ -84,6 +85,20 @@ describe('a deployment whose server has not answered yet', () => {
     release()
     await expect.poll(listed, WAITING).toMatchObject([{ status: 'success', error: null }])
     expect((await app.call('up__echo', { text: 'here' })).isError).toBe(false)
+  })
+
+  it('is connected by the next program too, if this one ends before the call', async () => {
+    const catalogId = await create()
+    const { held, release } = upstream.hold()
+    const ending = new AbortController()
+    const deploying = app.call('deploy_mcp_server', { catalogId }, undefined, { signal: ending.signal })
+    await held
+    ending.abort(new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down.'))
+    await deploying
+    app = await app.restart()
+    expect(await listed()).toMatchObject([{ status: 'discovering-tools', error: null }])
+    release()
+    await expect.poll(listed, WAITING).toMatchObject([{ status: 'success', error: null }])
   })
 })
 

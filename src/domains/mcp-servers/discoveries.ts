@@ -75,7 +75,7 @@ export function createDiscoveries(
   ): Promise<Deployment | undefined> {
     const outcome = Promise.withResolvers<Deployment | undefined>()
     const left = new AbortController()
-    const leave = (): void => left.abort()
+    const leave = (): void => left.abort(signal.reason)
     for (const end of [signal, background.closed]) end.addEventListener('abort', leave, { once: true })
     if (signal.aborted) leave()
     const look = setInterval(() => {
@@ -102,7 +102,7 @@ export function createDiscoveries(
     try {
       listed = await unlessAborted(runtime.listTools(addressOf({ tenant, id }), signal), signal)
     } catch (error) {
-      if (signal.aborted) return await giveUp(tenant, id, CANCELLED)
+      if (signal.aborted) return isShutdown(signal.reason) ? undefined : await giveUp(tenant, id, CANCELLED)
       if (error instanceof AppError && broken.has(error.code)) return await giveUp(tenant, id, problemText(error))
       outcome = { status: 'error', error: problemText(error) }
     }
@@ -188,6 +188,9 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
     signal.removeEventListener('abort', abort)
   }
 }
+
+/** What waits then is connected by the next program. */
+const isShutdown = (reason: unknown): boolean => reason instanceof AppError && reason.code === 'ERR_SHUTTING_DOWN'
 
 /** Errors that say nothing about the server. */
 const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])
