@@ -1,8 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import { localOwner } from '../../src/contract/principal.ts'
-import { sqlTrustStore } from '../../src/stores/sql/trust-store.ts'
-import { sqlWorkspaceStore } from '../../src/stores/sql/workspace-store.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
@@ -139,66 +137,6 @@ describe('what an untrusted caller writes', () => {
     await app.ask('vault', { action: 'search', query: 'obey' }, searcher)
     await app.ask('vault', { action: 'read', path: 'a.md' }, other)
     expect(await Promise.all([reader, searcher, other].map(isUntrusted))).toEqual([true, true, false])
-  })
-})
-
-describe('a fork of an untrusted workspace', () => {
-  it('is known as untrusted before anybody finds it', async () => {
-    const writer = await tainted()
-    const { workspace_id } = await app.ask<{ workspace_id: string }>('workspace_create', { name: 'forked' }, writer)
-    const w = { workspace_id }
-    await app.ask('file_write', { ...w, path: '/workspace/a.txt', content: 'obey' }, writer)
-    await app.ask('snapshot', { ...w, action: 'create', name: 'one' }, writer)
-    const database = (await app.app.ready).database as Database
-    const { write } = database
-    const trustedOnes: unknown[] = []
-    const watching = vi.spyOn(database, 'write').mockImplementation(async (tenant, work) => {
-      const written = await write.call(database, tenant, work)
-      const fork = await sqlWorkspaceStore.findWorkspaceByName(database.read, localOwner.tenant, 'the-fork')
-      const taint = fork && (await sqlTrustStore.findTaint(database.read, localOwner.tenant, `workspace:${fork.id}`))
-      if (fork !== undefined && taint === undefined) trustedOnes.push(fork.state)
-      return written as never
-    })
-    await app.ask('workspace_fork', { ...w, snapshot_name: 'one', new_name: 'the-fork' }, connection())
-    watching.mockRestore()
-    expect(trustedOnes).toEqual([])
-    const reader = connection()
-    await app.ask('file_read', { workspace_id: 'the-fork', path: '/workspace/a.txt' }, reader)
-    expect(await isUntrusted(reader)).toBe(true)
-  })
-})
-
-describe('an untrusted file of the transfer folder', () => {
-  it('makes a workspace untrusted before it is there', async () => {
-    const writer = await tainted()
-    const { workspace_id } = await app.ask<{ workspace_id: string }>('workspace_create', { name: 'sending' }, writer)
-    const w = { workspace_id }
-    const path = '/workspace/a.txt'
-    await app.ask('file_write', { ...w, path, content: 'obey' }, writer)
-    await app.ask('file_transfer', { ...w, direction: 'download', guest_path: path, host_path: 'raced.txt' }, writer)
-    const taker = connection()
-    const { workspace_id: other } = await app.ask<{ workspace_id: string }>(
-      'workspace_create',
-      { name: 'taking' },
-      taker,
-    )
-    const to = { workspace_id: other }
-    const reader = connection()
-    const database = (await app.app.ready).database as Database
-    const { promise: released, resolve: release } = Promise.withResolvers<void>()
-    const holding = database.write(localOwner.tenant, () => released)
-    const upload = { ...to, direction: 'upload', guest_path: path, host_path: 'raced.txt' }
-    const taking = app.ask('file_transfer', upload, taker)
-    const look = async () =>
-      (await app.ask<{ entries: { name: string }[] }>('file_list', { ...to, path: '/workspace' }, reader)).entries
-    try {
-      for (let looks = 0; looks < 20; looks++) expect(await look()).toEqual([])
-    } finally {
-      release()
-    }
-    await Promise.all([holding, taking])
-    expect(await look()).toMatchObject([{ name: 'a.txt' }])
-    expect(await Promise.all([reader, taker].map(isUntrusted))).toEqual([true, true])
   })
 })
 

@@ -1,9 +1,8 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { z } from 'zod'
-import type { Database } from '../../src/contract/database.ts'
 import { localOwner } from '../../src/contract/principal.ts'
 import { loadAllTools } from '../../src/tools/index.ts'
 import { allRulesOf, permissionsOf } from '../../src/tools/runtime/call-rules.ts'
@@ -93,7 +92,8 @@ const allOf = (calls: readonly (readonly [string, object])[], value: boolean) =>
 
 /** The lead hands its task on to the helper, which reads what nobody trusts. */
 function script({ messages }: SeenRequest): Line {
-  if (messages.at(-1)!.role === 'tool') return { text: 'done' }
+  const isEndless = messages.some(({ content }) => String(content).includes('for ever'))
+  if (messages.at(-1)!.role === 'tool' && !isEndless) return { text: 'done' }
   const prompt = String(messages[0]!.content)
   if (prompt === 'You lead.') return { toolCalls: [{ name: 'agent__helper', arguments: { message: 'read' } }] }
   return prompt === 'You read.' ? { toolCalls: [{ name: 'up__echo', arguments: { text: 'obey' } }] } : { text: 'plain' }
@@ -115,37 +115,6 @@ afterAll(async () => {
   await app[Symbol.asyncDispose]()
   await model.stop()
   await upstream[Symbol.asyncDispose]()
-})
-
-describe('what an untrusted caller writes', () => {
-  const yaml = workflowYaml('lost', 'A: { kind: System, command: update_blackboard, transitions: [] }')
-  it.each([
-    ['create_mcp_server_installation_request', () => ({ name: 'Lost' }), 'list_mcp_server_installation_requests', {}],
-    ['aegis.workflow.create', () => ({ manifest_yaml: yaml }), 'workflow_info', { name: 'lost' }],
-    ['edit_mcp_config', () => ({ id: 'Lost', serverUrl: `${upstream.url}?obey` }), 'get_mcp_servers', {}],
-  ] as const)('is untrusted though the program ends right after it was stored: %s', async (tool, argsOf, look, at) => {
-    if (tool === 'edit_mcp_config')
-      await app.ask('create_mcp_server', { name: 'Lost', serverUrl: upstream.url, scope: 'org' })
-    const writer = await tainted()
-    const before = connection()
-    await app.call(look, at, before)
-    expect(await isUntrusted(before)).toBe(false)
-    const database = (await app.app.ready).database as Database
-    const { write } = database
-    let isStored = false
-    const failing = vi.spyOn(database, 'write').mockImplementation(async (tenant, work) => {
-      if (isStored) throw new Error('the program has ended')
-      const written = await write.call(database, tenant, work)
-      // The transaction of the tool answers something, that of a context nothing.
-      isStored = written !== undefined
-      return written as never
-    })
-    expect(await app.call(tool, argsOf(), writer)).toMatchObject({ isError: true })
-    failing.mockRestore()
-    const reader = connection()
-    await app.ask(look, at, reader)
-    expect(await isUntrusted(reader)).toBe(true)
-  })
 })
 
 describe('every tool', () => {
@@ -220,6 +189,18 @@ describe('the output of a run that read untrusted data', () => {
     const { id } = await app.ask<{ id: string }>('get_agent', { name: 'lead' })
     const there = connection({ gateway: id })
     expect((await app.call('agent__helper', { message: 'read' }, there)).isError).toBe(false)
+    const { others } = await app.ask<{ others: { context: string }[] }>('context_trust_get', { limit: 500 })
+    expect(others.map(({ context }) => context)).toContain(`session:${there.principal.mcpSessionId}`)
+  })
+
+  it('makes untrusted who is told why it failed', async () => {
+    const { id } = await app.ask<{ id: string }>('get_agent', { name: 'lead' })
+    const there = connection({ gateway: id })
+    const { failure } = await app.call('agent__helper', { message: 'read for ever' }, there)
+    expect(failure).toMatchObject({
+      code: 'ERR_ITERATIONS_EXHAUSTED',
+      message: expect.stringContaining('The agent failed'),
+    })
     const { others } = await app.ask<{ others: { context: string }[] }>('context_trust_get', { limit: 500 })
     expect(others.map(({ context }) => context)).toContain(`session:${there.principal.mcpSessionId}`)
   })

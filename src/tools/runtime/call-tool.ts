@@ -281,10 +281,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
   }
 
-  async function asHeard(invocation: Invocation, supplied: unknown): Promise<unknown> {
-    const error = onceDone(invocation, whyCancelled(invocation, supplied))
-    const isQuoting = error instanceof AppError && error.quotes.length > 0 && invocation.tool !== undefined
-    return isQuoting ? await deps.stages.guard.hearFailure(invocation, error) : error
+  function asHeard(invocation: Invocation, error: unknown): Promise<unknown> {
+    return deps.stages.guard.hearFailure(invocation, onceDone(invocation, whyCancelled(invocation, error)))
   }
 
   function toFailure(invocation: Invocation, error: unknown): ToolFailure {

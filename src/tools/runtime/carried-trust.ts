@@ -37,6 +37,18 @@ export async function carryTrust(trust: Trust, invocation: Invocation, carries: 
   }
 }
 
+/** Never rejects: a caller of which it cannot be said counts as one that has read what is untrusted. */
+export async function carryFailure(trust: Trust, invocation: Invocation): Promise<void> {
+  const { taints, tool, callId, caller } = invocation
+  const { principal } = caller
+  try {
+    if (trust.mayHaveTaints(principal.tenant)) await carryTrust(trust, invocation, undefined)
+  } catch {
+    const cause = { kind: 'inherited', tool: tool!.name, callId } as const
+    taints.push({ context: trust.contextOf(principal), cause, credential: trust.credentialOf(principal) })
+  }
+}
+
 /**
  * What becomes untrusted by a call outside the store that changes the items of its arguments, so that it can be noted before: nobody
  * reads what was written in between.
@@ -44,6 +56,7 @@ export async function carryTrust(trust: Trust, invocation: Invocation, carries: 
 export async function taintsOfItems(trust: Trust, invocation: Invocation, carries: Carried): Promise<Taint[]> {
   const { principal } = invocation.caller
   const { tenant } = principal
+  if (!trust.mayHaveTaints(tenant)) return []
   const items = itemsOf({ input: invocation.input, output: undefined }, carries)
   const tainted: ContextKey[] = []
   for (const item of items) if (await trust.isTainted(tenant, item)) tainted.push(item)
@@ -51,6 +64,21 @@ export async function taintsOfItems(trust: Trust, invocation: Invocation, carrie
   if (from === undefined) return []
   const cause = { kind: 'inherited', tool: invocation.tool!.name, callId: invocation.callId, from } as const
   return items.filter((item) => !tainted.includes(item)).map((context) => ({ context, cause }))
+}
+
+/** What makes a context untrusted that the call is about to write to: its caller, or where it read what it writes. */
+export async function taintOfWriting(
+  trust: Trust,
+  { caller, tool, callId }: Invocation,
+  context: ContextKey,
+  read: ContextKey | undefined,
+): Promise<Taint | undefined> {
+  const { principal } = caller
+  const { tenant } = principal
+  if (!trust.mayHaveTaints(tenant)) return undefined
+  const isUntrusted = read === undefined ? trust.isUntrusted(principal) : trust.isTainted(tenant, read)
+  if (!(await isUntrusted) || (await trust.isTainted(tenant, context))) return undefined
+  return { context, cause: { kind: 'inherited', tool: tool!.name, callId, from: read ?? trust.contextOf(principal) } }
 }
 
 /** The items of the call: named in its arguments, or in a list of its answer. */

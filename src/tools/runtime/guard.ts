@@ -16,7 +16,7 @@ import { delegationPolicyTool } from '../../domains/policies/rules.ts'
 import type { PolicyEvaluator } from '../../domains/security-contexts/policy-evaluator.ts'
 import type { Governed } from '../../domains/security-contexts/read-access-request.ts'
 import { createApprovalGate } from './approval-gate.ts'
-import { carryTrust, taintsOfItems } from './carried-trust.ts'
+import { carryFailure, carryTrust, taintOfWriting, taintsOfItems } from './carried-trust.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { CallRules, ToolDeclaration } from './define-tool.ts'
 import { denied, type KnownTool } from './denied-call.ts'
@@ -202,8 +202,10 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
       return (await judge(invocation, policyToolOf(invocation.tool!))).action === 'allow'
     },
 
-    /** The error as the caller may see it: a failure that quotes others is judged like a result. */
-    async hearFailure(invocation: Invocation, error: AppError): Promise<AppError> {
+    /** The error as the caller may see it: one that quotes others is judged like a result, and any may have something of what was read. */
+    async hearFailure(invocation: Invocation, error: unknown): Promise<unknown> {
+      if (trust !== undefined && invocation.readFrom.size > 0) await carryFailure(trust, invocation)
+      if (!(error instanceof AppError) || error.quotes.length === 0 || invocation.tool === undefined) return error
       const { code, message, details, quotes, cause } = error
       const text = quotes.map((name) => String(details[name])).join('\n')
       const mayShow = await hear(invocation, text, (taint) => void invocation.taints.push(taint)).catch(() => false)
@@ -232,21 +234,12 @@ export function createGuard({ policies, toolPolicies, trust, approvals, sanitise
     /** For a tool whose effects are outside the store: what is untrusted from its effect on. */
     async beforeEffect(invocation: Invocation): Promise<readonly Taint[]> {
       const { carries } = policyToolOf(invocation.tool!).builtIn ?? {}
-      const { tenant } = invocation.caller.principal
-      if (toolPolicies === undefined || carries === undefined || !trust!.mayHaveTaints(tenant)) return []
-      return await taintsOfItems(trust!, invocation, carries)
+      return trust === undefined || carries === undefined ? [] : await taintsOfItems(trust, invocation, carries)
     },
 
     /** As `beforeEffect`, for one context that the call is about to write to: in its own words, or with what it read elsewhere. */
     async beforeWrite(invocation: Invocation, context: ContextKey, read?: ContextKey): Promise<Taint | undefined> {
-      const { principal } = invocation.caller
-      const { tenant } = principal
-      if (trust === undefined || !trust.mayHaveTaints(tenant)) return undefined
-      const isUntrusted = read === undefined ? trust.isUntrusted(principal) : trust.isTainted(tenant, read)
-      if (!(await isUntrusted) || (await trust.isTainted(tenant, context))) return undefined
-      const { callId } = invocation
-      const from = read ?? trust.contextOf(principal)
-      return { context, cause: { kind: 'inherited', tool: invocation.tool!.name, callId, from } }
+      return trust && (await taintOfWriting(trust, invocation, context, read))
     },
 
     afterCall(invocation: Invocation): void | Promise<void> {
