@@ -23,34 +23,41 @@ export type AssignableStore = Pick<
 
 type Reading = Pick<Call, 'principal' | 'read'>
 type Target = Pick<Profile, 'sharing'>
-/** The tools of each server that the caller may know of, and those of deployments, as far as they were read for this call. */
-export type KnownLists = Map<string, ToolList>
+/** What was read for one call, which may name very many tools. */
+export type KnownLists = {
+  /** The tools of each server that the caller may know of, and those of deployments. */
+  readonly byId: Map<string, ToolList>
+  /** Of all tools of the tenant. */
+  names: readonly NamedTool[] | undefined
+}
+export const newKnownLists = (): KnownLists => ({ byId: new Map(), names: undefined })
 
 /** Finds the tools of MCP servers that a caller may assign: those that a deployment lists which it can see. */
 export function createAssignableTools(servers: AssignableStore) {
   async function knownOf({ principal, read }: Reading, catalogId: string, lists: KnownLists): Promise<ToolList> {
-    let known = lists.get(catalogId)
+    let known = lists.byId.get(catalogId)
     if (known === undefined) {
       known = await knownTools(servers, read, principal, catalogId, 'all')
-      lists.set(catalogId, known)
+      lists.byId.set(catalogId, known)
     }
     return known
+  }
+
+  async function namesOf({ principal, read }: Reading, lists: KnownLists): Promise<readonly NamedTool[]> {
+    lists.names ??= await servers.listToolNames(read, principal.tenant)
+    return lists.names
   }
 
   /** What a deployment lists; undefined before it was connected. */
   async function listOf({ read }: Reading, deployment: Deployment, lists: KnownLists): Promise<ToolList | undefined> {
     const key = `${deployment.catalogId} ${deployment.toolList}`
-    const list = lists.get(key) ?? (await toolListOf(servers, read, deployment))
-    if (list !== undefined) lists.set(key, list)
+    const list = lists.byId.get(key) ?? (await toolListOf(servers, read, deployment))
+    if (list !== undefined) lists.byId.set(key, list)
     return list
   }
 
   /** By id, by the displayed name, or by a former one. "Not there" and "not yours" are the same answer. */
-  async function findTool(
-    reading: Reading,
-    reference: string,
-    lists: KnownLists = new Map(),
-  ): Promise<StoredTool | undefined> {
+  async function findTool(reading: Reading, reference: string, lists: KnownLists): Promise<StoredTool | undefined> {
     const { read, principal } = reading
     const { tenant } = principal
     const isKnown = async ({ id, catalogId }: Pick<StoredTool, 'id' | 'catalogId'>): Promise<boolean> =>
@@ -58,7 +65,7 @@ export function createAssignableTools(servers: AssignableStore) {
     const found = await servers.findTool(read, tenant, reference)
     if (found !== undefined) return (await isKnown(found)) ? found : undefined
     if (!reference.includes('__')) return undefined
-    const all = await servers.listToolNames(read, tenant)
+    const all = await namesOf(reading, lists)
     const knownAmong = async (tools: readonly NamedTool[]): Promise<readonly NamedTool[]> => {
       const known: NamedTool[] = []
       for (const tool of tools) if (await isKnown(tool)) known.push(tool)
@@ -153,7 +160,7 @@ export function createAssignableTools(servers: AssignableStore) {
     targetOf: (input: Input) => Target | undefined,
   ): Promise<Input[]> {
     const expanded: Input[] = []
-    const lists: KnownLists = new Map()
+    const lists = newKnownLists()
     for (const input of inputs) {
       const all = await serverTools(reading, input.toolId, targetOf(input)?.sharing, lists)
       const meant = await listedByPin(reading, input, all, lists)
@@ -185,9 +192,8 @@ export function createAssignableTools(servers: AssignableStore) {
     lists: KnownLists,
   ): Promise<readonly NamedTool[]> {
     if (!pattern.endsWith('__*')) return []
-    const { read, principal } = reading
     const beginning = pattern.slice(0, -1)
-    const all = await servers.listToolNames(read, principal.tenant)
+    const all = await namesOf(reading, lists)
     /** What the caller cannot see has no name, so that a former name counts where only others have it now. */
     const seenOf = async (tools: readonly NamedTool[]): Promise<readonly (readonly NamedTool[])[]> => {
       const found: NamedTool[][] = []

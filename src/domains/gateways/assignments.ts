@@ -13,7 +13,7 @@ import type {
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { CatalogItem, McpServerStore, StoredTool } from '../mcp-servers/ports.ts'
 import type { Profile } from '../profiles/ports.ts'
-import { type AssignableStore, createAssignableTools, type KnownLists } from './assignable-tools.ts'
+import { type AssignableStore, createAssignableTools, type KnownLists, newKnownLists } from './assignable-tools.ts'
 import type { AssignmentStore, StoredAssignment } from './ports.ts'
 import { deploymentNotFound, invalidAssignment, type Membership, misalignment, modeOf, toolNotFound } from './rules.ts'
 
@@ -199,7 +199,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     requested: readonly Readonly<{ target: Target; input: ToolAssignment }>[],
   ): Promise<AssignmentOutcome[]> {
     const known = new Map<string, Map<string, StoredAssignment>>()
-    const lists: KnownLists = new Map()
+    const lists = newKnownLists()
     const outcomes: AssignmentOutcome[] = []
     for (const { target, input } of requested) {
       const before = known.get(target.id) ?? (await assignmentsOf(call.read, target))
@@ -271,7 +271,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     const { principal, read } = reading
     const ours: AssignedTool[] = []
     const others: (AssignedTool & Pick<StoredTool, 'catalogId'>)[] = []
-    const lists: KnownLists = new Map()
+    const lists = newKnownLists()
     for (const { toolId, deploymentId } of await store.listAssignments(read, target.tenant, target.id)) {
       const own = deps.ownTools.nameOf(toolId)
       if (own !== undefined) ours.push(...deps.ownTools.describe(principal, [own]))
@@ -306,7 +306,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
   ): Promise<Readonly<{ id: string; name: string; inputSchema?: unknown }> | undefined> {
     const own = deps.ownTools.nameOf(toolId)
     if (own !== undefined) return { id: own, name: own }
-    const lists: KnownLists = new Map()
+    const lists = newKnownLists()
     const tool = await findTool(reading, toolId, lists)
     const definition = tool && (await definitionFor(reading, tool, null, lists))
     return tool && { id: tool.id, name: tool.name, inputSchema: definition?.inputSchema }
