@@ -48,6 +48,10 @@ const namesIn = async (caller: ToolCaller): Promise<string[]> =>
   (await app.app.host.list({ ...caller, exposure: 'full' })).flatMap(({ name }) =>
     /^(crm|notes)__/.test(name) ? name : [],
   )
+const limited = (tool_name: string, mcp_server_name: string, caller: ToolCaller) => {
+  const of = { entity_type: 'organization', entity_id: 'local', limit_type: 'tool_calls', limit_value: 5 }
+  return app.ask('create_limit', { ...of, mcp_server_name, tool_name }, caller)
+}
 const told = async (tool: string, caller: ToolCaller) => (await app.call(tool, {}, caller)).content
 const text = (value: string) => [{ type: 'text', text: value }]
 
@@ -62,7 +66,8 @@ describe('the name of a tool', () => {
     expect((await toolsOf(cy, orgs)).map(({ name }) => name)).toEqual(['notes__who'])
     const [, who, beside] = await namesIn(bob)
     expect([who, beside]).toEqual(['notes__who', expect.stringMatching(/^notes__who_[0-9a-f]{6}$/)])
-    // The name means the same tool where it is assigned.
+    // The name means the same tool where it is limited, and where it is assigned.
+    expect(await limited(beside!, bobs, bob)).toMatchObject({ limit: { toolName: 'who' } })
     const gateway = await app.ask<{ id: string }>('create_mcp_gateway', { name: 'Both', scope: 'personal' }, bob)
     const assignments = ['notes__who', beside!].map((toolId) => ({
       ...{ mcpGatewayId: gateway.id, toolId, resolveAtCallTime: true },
@@ -279,7 +284,7 @@ describe('the tools of a deployment', () => {
     expect([await namesIn(dan), await toolsOf(dan)]).toEqual([[], []])
   })
 
-  it('cannot be assigned, limited or asked for by those who cannot see them', async () => {
+  it('cannot be assigned or limited by those who cannot see them', async () => {
     await deploy('bob', bob)
     const [zeus] = await toolsOf(bob)
     const gateway = await app.ask<{ id: string }>('create_mcp_gateway', { name: 'Of Cy', scope: 'personal' }, cy)
@@ -288,6 +293,11 @@ describe('the tools of a deployment', () => {
       const { failed } = await app.ask<{ failed: object[] }>('bulk_assign_tools_to_mcp_gateways', { assignments }, cy)
       expect(failed).toMatchObject([{ errorType: 'tool_not_found' }])
     }
+    const eve = await app.keyCaller({ name: 'eve', role: 'editor' })
+    for (const name of [zeus!.id, zeus!.name, ZEUS]) {
+      await expect(limited(name, crm, eve), name).rejects.toThrow('ERR_NOT_FOUND')
+    }
+    expect(await limited(ZEUS, crm, bob)).toMatchObject({ limit: { toolName: ZEUS } })
   })
 
   it('are at a gateway those of the deployment that the call would use, and names alone where there is none', async () => {

@@ -3,7 +3,8 @@ import { OWN_SERVER } from '../../contract/usage-limits.ts'
 import { createLimitService, type LimitedThings, type LimitService } from '../../domains/limits/service.ts'
 import type { UsageAccounting } from '../../domains/limits/usage-limits.ts'
 import { knownTools } from '../../domains/mcp-servers/listed-tools.ts'
-import type { CatalogItem } from '../../domains/mcp-servers/ports.ts'
+import type { CatalogItem, StoredTool } from '../../domains/mcp-servers/ports.ts'
+import { isNamed } from '../../domains/mcp-servers/tool-names.ts'
 import type { VirtualKeyService } from '../../domains/model-proxies/virtual-keys.ts'
 import { nearestFirst } from '../../domains/profiles/rules.ts'
 import type { ProfileService } from '../../domains/profiles/service.ts'
@@ -75,7 +76,8 @@ function limitedThings({ sharing, views, virtualKeys }: Omit<LimitParts, 'accoun
       }
       const known = await knownTools(sqlMcpServerStore, read, principal, serverId, 'all')
       const tools = await sqlMcpServerStore.listTools(read, principal.tenant, serverId)
-      const found = tools.find((tool) => known.has(tool.id) && [tool.upstreamName, tool.name, tool.id].includes(name))
+      const isMeant = (tool: StoredTool): boolean => [tool.upstreamName, tool.id].includes(name) || isNamed(tool, name)
+      const found = tools.find((tool) => known.has(tool.id) && isMeant(tool))
       return found && { id: found.id, name: found.upstreamName }
     },
   }
