@@ -5,6 +5,7 @@ import type { Database } from '../../contract/database.ts'
 import type { GatewayDirectory } from '../../contract/gateway-directory.ts'
 import { limits } from '../../contract/limits.ts'
 import type { OwnerDirectory } from '../../contract/owner-directory.ts'
+import type { Principal } from '../../contract/principal.ts'
 import { canModify } from '../../contract/sharing.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import type { UpstreamContent } from '../../contract/upstream-content.ts'
@@ -33,7 +34,7 @@ import { sqlAssignmentStore } from '../../stores/sql/assignment-store.ts'
 import { sqlInstallationRequestStore } from '../../stores/sql/installation-request-store.ts'
 import { sqlMcpServerStore as store } from '../../stores/sql/mcp-server-store.ts'
 import { sqlPeopleStore } from '../../stores/sql/people-store.ts'
-import type { ToolViews } from '../../tools/runtime/tool-views.ts'
+import type { ToolView, ToolViews } from '../../tools/runtime/tool-views.ts'
 import type { AppDeps } from '../build-app.ts'
 import { linkOrigin } from '../link-origin.ts'
 import { once } from './once.ts'
@@ -55,7 +56,7 @@ export type McpServerParts = ServerWorkspaceParts &
   Readonly<{
     database: Database
     directory: string
-    views: Pick<ToolViews, 'own'>
+    views: Pick<ToolViews, 'own' | 'viewFor'>
     sharing: ProfileService
     subjects: Subjects
     owners: Pick<OwnerDirectory, 'isRevoked'>
@@ -125,13 +126,12 @@ export async function openMcpServers(
     ...assignedCredentials(database.read),
   })
   const requests = createInstallationRequests({ store: sqlInstallationRequestStore, links, catalog, random })
-  const isAlone = database.kind === 'sqlite'
-  const polling = isAlone
-    ? undefined
-    : setInterval(() => announcing.run(() => versions.refreshAll().catch(() => {})), limits.mcpVersionPollMs).unref()
+  const namesFor = async (principal: Principal) => upstreamNames(await parts.views.viewFor(principal))
+  const poll = (): void => announcing.run(() => versions.refreshAll().catch(() => {}))
+  const polling = database.kind === 'sqlite' ? undefined : setInterval(poll, limits.mcpVersionPollMs).unref()
   const resumed = resume(deps, parts, deployments)
   return {
-    service: createMcpServerService({ store, catalog, deployments, requests, teams, authorizations }),
+    service: createMcpServerService({ ...shared, deployments, requests, catalog, authorizations, namesFor }),
     authorizations,
     assignments,
     noteChange,
@@ -155,6 +155,9 @@ export async function openMcpServers(
     },
   }
 }
+
+const upstreamNames = ({ tools }: ToolView): ReadonlyMap<string, string> =>
+  new Map(tools.flatMap(({ upstream, name }) => (upstream === undefined ? [] : [[upstream.id, name] as const])))
 
 const assignedCredentials = (read: ReadTx): AssignedCredentials => ({
   async assignedCredential(tenant, agentId, toolId) {

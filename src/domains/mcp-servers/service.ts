@@ -1,4 +1,5 @@
 import type { Call } from '../../contract/call.ts'
+import type { Principal } from '../../contract/principal.ts'
 import { canSee } from '../../contract/sharing.ts'
 import type { Authorizations } from './authorizations.ts'
 import type { Catalog, TeamDirectory } from './catalog.ts'
@@ -15,6 +16,8 @@ type McpServerDeps = Readonly<{
   requests: InstallationRequests
   authorizations: Authorizations
   teams: TeamDirectory
+  /** The names of the upstream tools that the caller finds in its lists, by the id of the tool. */
+  namesFor(principal: Principal): Promise<ReadonlyMap<string, string>>
 }>
 
 type Reading = Pick<Call, 'principal' | 'read'>
@@ -29,6 +32,7 @@ export function createMcpServerService({
   requests,
   teams,
   authorizations,
+  namesFor,
 }: McpServerDeps) {
   async function search({ principal, read }: Reading, { query }: Readonly<{ query?: string | undefined }>) {
     const words = (query ?? '')
@@ -87,7 +91,10 @@ export function createMcpServerService({
     }
   }
 
-  /** Those of the deployment that the caller's calls use; without one, those of the shared deployments that it can see. */
+  /**
+   * Those of the deployment that the caller's calls use, by the names that call them; without one, those of the shared deployments
+   * that it can see.
+   */
   async function tools({ principal, read }: Reading, { mcpServerId }: Readonly<{ mcpServerId: string }>) {
     const item = await catalog.find(read, principal, mcpServerId)
     const seen = (await store.listDeployments(read, item.tenant, item.id)).filter(({ sharing }) =>
@@ -96,10 +103,12 @@ export function createMcpServerService({
     const known = await knownTools(store, read, principal, item.id, 'usable')
     const definitions = await store.definitions(read, item.tenant, item.id)
     const stored = await store.listTools(read, item.tenant, item.id)
+    const names = await namesFor(principal)
     return {
       tools: stored.flatMap(({ id, name, catalogId }) => {
         const definition = definitions.get(known.get(id) ?? '')
-        return definition === undefined ? [] : { id, name, description: definition.description, catalogId }
+        if (definition === undefined) return []
+        return { id, name: names.get(id) ?? name, description: definition.description, catalogId }
       }),
       problems: seen.flatMap((one) => {
         const { id, status, error } = deployments.view(item, one, undefined)
