@@ -82,6 +82,15 @@ describe('the page of a link', () => {
     expect((await fetch(url, { ...twice, body: `value=${VALUE}` })).status).toBe(200)
   })
 
+  it('promises that no model sees a value, but not of what the page publishes', async () => {
+    const promise = 'No model and no log sees it'
+    expect(await (await fetch((await newLink()).url)).text()).toContain(promise)
+    const { link } = (await call('create_mcp_server_installation_request', {})) as { link: { url: string } }
+    const asking = await (await fetch(link.url)).text()
+    expect(asking).not.toContain(promise)
+    expect(asking).toContain('Administrators see what you enter')
+  })
+
   it('opens from a link in a third-party page', async () => {
     const { url } = await newLink()
     const page = await browser.context.newPage()

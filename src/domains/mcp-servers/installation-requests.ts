@@ -47,13 +47,17 @@ export type InstallationRequests = ReturnType<typeof createInstallationRequests>
 /** Members' requests for servers that an administrator adds to the registry. */
 export function createInstallationRequests(deps: InstallationRequestDeps) {
   const { store } = deps
-  deps.links.onValues(LINK_KIND, async (call, _subject, values) => {
-    const input = values as RequestInput & { name: string }
-    requireUsable(input)
-    const request = await insert(call.write, call, input)
-    call.record({ kind: 'mcp_installation_requested', body: recordOf(request) })
-    return `Your request for ${request.server.name} was sent.`
-  })
+  deps.links.onValues(
+    LINK_KIND,
+    async (call, _subject, values) => {
+      const input = values as RequestInput & { name: string }
+      requireUsable(input)
+      const request = await insert(call.write, call, input)
+      call.record({ kind: 'mcp_installation_requested', body: recordOf(request) })
+      return `Your request for ${request.server.name} was sent.`
+    },
+    'Administrators see what you enter, also through a model. Enter no secret here.',
+  )
 
   async function insert(
     tx: WriteTx,

@@ -41,7 +41,7 @@ type LinkRequest = Readonly<{
 }>
 
 /** The displayed part of a link. */
-type OpenLink = Pick<SecretLink, 'title' | 'fields' | 'principal'>
+type OpenLink = Pick<SecretLink, 'title' | 'fields' | 'principal'> & Readonly<{ readers: string | undefined }>
 
 export type SecretLinks = ReturnType<typeof createSecretLinks>
 
@@ -49,6 +49,7 @@ export type SecretLinks = ReturnType<typeof createSecretLinks>
 export function createSecretLinks(deps: LinkDeps) {
   const { store, random } = deps
   const takers = new Map<string, LinkTaker>([['value', takeValue(deps.secrets)]])
+  const readersOf = new Map<string, string>()
 
   /** `origin` comes from `originFor`, which is called before the transaction begins. */
   async function create(
@@ -106,7 +107,10 @@ export function createSecretLinks(deps: LinkDeps) {
     create,
     originFor,
     newToken,
-    open: (token: string, nowMs: number): Promise<OpenLink | undefined> => findForValues(deps.read, token, nowMs),
+    async open(token: string, nowMs: number): Promise<OpenLink | undefined> {
+      const link = await findForValues(deps.read, token, nowMs)
+      return link && { ...link, readers: readersOf.get(link.kind) }
+    },
 
     /** The purpose of a link of a kind with a separate page. */
     async openAs(kind: string, token: string, nowMs: number): Promise<SecretLink | undefined> {
@@ -163,9 +167,10 @@ export function createSecretLinks(deps: LinkDeps) {
       return { message }
     },
 
-    /** Once for each kind. */
-    onValues(kind: string, taker: LinkTaker): void {
+    /** Once for each kind. `readers` says who sees the values, in the words of the page; without it they are secrets. */
+    onValues(kind: string, taker: LinkTaker, readers?: string): void {
       takers.set(kind, taker)
+      if (readers !== undefined) readersOf.set(kind, readers)
     },
   }
 }

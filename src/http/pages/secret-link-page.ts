@@ -15,7 +15,13 @@ import { whileInFlight } from './while-in-flight.ts'
 export type SecretLinkGate = Readonly<{
   open(token: string, nowMs: number): Promise<OpenLink | undefined>
 }>
-type OpenLink = Readonly<{ title: string; fields: readonly LinkField[]; principal: Principal }>
+/** `readers` says who sees what is entered, for a link that does not take secrets. */
+type OpenLink = Readonly<{
+  title: string
+  fields: readonly LinkField[]
+  principal: Principal
+  readers?: string | undefined
+}>
 type LinkField = Readonly<{ name: string; label: string; description: string; secret: boolean; required: boolean }>
 
 export type SecretLinkDeps = Readonly<{
@@ -79,7 +85,9 @@ const expiredLink = noticePage(
   'It was used, has expired, or does not exist. Ask for a new one where you got it.',
 )
 
-function formPage({ title, fields }: OpenLink, problem?: string): Page {
+const ENCRYPTED = 'What you enter is encrypted on this server. No model and no log sees it.'
+
+function formPage({ title, fields, readers = ENCRYPTED }: OpenLink, problem?: string): Page {
   const inputs = fields.map(({ name, label, description, secret, required }) => {
     const type = secret ? 'password' : 'text'
     const hint = description === '' ? html`` : html`<span class="hint">${description}</span>`
@@ -91,7 +99,7 @@ function formPage({ title, fields }: OpenLink, problem?: string): Page {
   const told = problem === undefined ? html`` : html`<p class="problem" role="alert">${problem}</p>`
   return {
     title,
-    body: html`<p>What you enter is encrypted on this server. No model and no log sees it, and this page works once.</p>
+    body: html`<p>${readers} This page works once.</p>
 ${told}<form method="post">${inputs}<button>Save</button></form>`,
   }
 }
