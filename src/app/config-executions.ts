@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { providerTypes } from '../models/ports.ts'
-import { flag, group, listOf, rule, wholeNumber } from './config-parts.ts'
+import { flag, group, listOf, objectsWith, rule, wholeNumber } from './config-parts.ts'
 
 const nameRule = rule('1 to 64 letters, digits, ".", "_" or "-"')
 const name = z.string(nameRule).regex(/^[A-Za-z0-9._-]{1,64}$/, nameRule)
@@ -62,10 +62,13 @@ export const modelsSection = group(
   'Language models that agents use.',
 )
 
-const secretRule = rule('a list of objects with name and value (env:VARIABLE)')
-const valueRule = rule('a list of objects with name and value')
-const imageRule = rule('a list of objects with image and workspace_image')
+const secretRules = objectsWith('name and value (env:VARIABLE)')
+const secretValueRule = rule('env:VARIABLE')
+const valueRules = objectsWith('name and value')
+const imageRules = objectsWith('image and workspace_image')
+const entryNameRule = rule('letters, digits, ".", "_", "/" or "-"')
 const entryName = /^[A-Za-z0-9._/-]+$/
+const imageNameRule = rule('the name of an image')
 const imageName = /^[^=\s]+$/
 
 export const executionsSection = group(
@@ -90,12 +93,12 @@ export const executionsSection = group(
       .array(
         z.strictObject(
           {
-            name: z.string(secretRule).regex(entryName, secretRule),
-            value: z.string(secretRule).regex(/^env:[A-Za-z_][A-Za-z0-9_]*$/, secretRule),
+            name: z.string(entryNameRule).regex(entryName, entryNameRule),
+            value: z.string(secretValueRule).regex(/^env:[A-Za-z_][A-Za-z0-9_]*$/, secretValueRule),
           },
-          secretRule,
+          secretRules.entry,
         ),
-        secretRule,
+        secretRules.list,
       )
       .default([])
       .describe(
@@ -104,10 +107,10 @@ export const executionsSection = group(
     values: z
       .array(
         z.strictObject(
-          { name: z.string(valueRule).regex(entryName, valueRule), value: z.string(valueRule) },
-          valueRule,
+          { name: z.string(entryNameRule).regex(entryName, entryNameRule), value: z.string(rule('text')) },
+          valueRules.entry,
         ),
-        valueRule,
+        valueRules.list,
       )
       .default([])
       .describe('What `config:NAME` in a manifest stands for, each with `name` and `value`.'),
@@ -136,12 +139,12 @@ export const workflowsSection = group(
       .array(
         z.strictObject(
           {
-            image: z.string(imageRule).regex(imageName, imageRule),
-            workspace_image: z.string(imageRule).regex(imageName, imageRule),
+            image: z.string(imageNameRule).regex(imageName, imageNameRule),
+            workspace_image: z.string(imageNameRule).regex(imageName, imageNameRule),
           },
-          imageRule,
+          imageRules.entry,
         ),
-        imageRule,
+        imageRules.list,
       )
       .default([])
       .describe(

@@ -4,6 +4,17 @@ import { z } from 'zod'
 export const secret = { writeOnly: true } as const
 
 export const rule = (text: string) => ({ error: `must be ${text}` })
+
+/** The field that the rule is about: an entry that breaks the rule of its list is told the rule of the list. */
+export const subjectOf = ({ path, message }: Readonly<{ path: readonly PropertyKey[]; message: string }>) =>
+  typeof path.at(-1) === 'number' && message.startsWith('must be a list') ? path.slice(0, -1) : path
+
+/** The rules of a list of objects: that of the list, and that of one entry. */
+export const objectsWith = (what: string) => ({
+  list: rule(`a list of objects with ${what}`),
+  entry: rule(`an object with ${what}`),
+})
+
 /**
  * Ports that `fetch` never connects to, because other protocols have them (https://fetch.spec.whatwg.org/#bad-port). Its error says only
  * that it failed.

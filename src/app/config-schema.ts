@@ -5,7 +5,7 @@ import { approvalsSection, limitsSection, sanitiserSection } from './config-gove
 import { interactionsSection } from './config-interactions.ts'
 import { listeningFields, webPageFields } from './config-listening.ts'
 import { modelProxySection } from './config-model-proxy.ts'
-import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
+import { bucket, flag, group, listOf, objectsWith, rule, secret, wholeNumber } from './config-parts.ts'
 import { peopleFields } from './config-people.ts'
 import { searchSection } from './config-search.ts'
 import { hasShortForm } from './config-short-forms.ts'
@@ -25,8 +25,13 @@ export type LogLevel = (typeof logLevels)[number]
 const dnsServerRule = rule('an IPv4 address that is not a loopback address')
 const portRangeRule = rule('an object with from and to: two ports from 1024 to 65535, the smaller first')
 const rangePort = z.int(portRangeRule).min(1024, portRangeRule).max(65_535, portRangeRule)
-const mountRule = rule('a list of objects with mode (ro or rw), path (absolute) and, optionally, tenant')
-const credentialRule = rule('a list of objects with host, header and value (env:NAME)')
+const mountRules = objectsWith('mode (ro or rw), path (absolute) and, optionally, tenant')
+const mountPathRule = rule('an absolute path')
+const mountTenantRule = rule('the id of a tenant')
+const credentialRules = objectsWith('host, header and value (env:NAME)')
+const credentialHostRule = rule('the name or the address of a host')
+const credentialHeaderRule = rule('the name of a header')
+const credentialValueRule = rule('env:NAME')
 const secretKeyRule = rule('a key, env:NAME, or a list of these')
 const secretKey = z.string(secretKeyRule).min(1, secretKeyRule)
 const databaseUrlRule = rule('a postgres:// or postgresql:// URL, or env:NAME')
@@ -185,18 +190,18 @@ export const configSchema = z
             .array(
               z.strictObject(
                 {
-                  mode: z.enum(['ro', 'rw'], mountRule),
-                  path: z.string(mountRule).regex(/^\/[^\n\0]*$/, mountRule),
+                  mode: z.enum(['ro', 'rw'], rule('ro or rw')),
+                  path: z.string(mountPathRule).regex(/^\/[^\n\0]*$/, mountPathRule),
                   tenant: z
-                    .string(mountRule)
-                    .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, mountRule)
+                    .string(mountTenantRule)
+                    .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, mountTenantRule)
                     .optional(),
                 },
-                mountRule,
+                mountRules.entry,
               ),
-              mountRule,
+              mountRules.list,
             )
-            .max(32, mountRule)
+            .max(32, rule('a list of at most 32 folders'))
             .default([])
             .describe(
               'Folders of this machine that workspace_create may mount, they and what is below them. Each: `path`, `mode` (`ro` for reading, `rw` also for writing), and `tenant` if it is for all callers of a tenant; without that it is for the person at this machine alone.',
@@ -205,15 +210,15 @@ export const configSchema = z
             .array(
               z.strictObject(
                 {
-                  host: z.string(credentialRule).regex(/^[A-Za-z0-9.:-]+$/, credentialRule),
-                  header: z.string(credentialRule).regex(/^[A-Za-z0-9-]+$/, credentialRule),
-                  value: z.string(credentialRule).regex(/^env:[A-Za-z_][A-Za-z0-9_]*$/, credentialRule),
+                  host: z.string(credentialHostRule).regex(/^[A-Za-z0-9.:-]+$/, credentialHostRule),
+                  header: z.string(credentialHeaderRule).regex(/^[A-Za-z0-9-]+$/, credentialHeaderRule),
+                  value: z.string(credentialValueRule).regex(/^env:[A-Za-z_][A-Za-z0-9_]*$/, credentialValueRule),
                 },
-                credentialRule,
+                credentialRules.entry,
               ),
-              credentialRule,
+              credentialRules.list,
             )
-            .max(100, credentialRule)
+            .max(100, rule('a list of at most 100 headers'))
             .default([])
             .describe(
               "Headers that the egress proxy puts on requests of the tenant `local`'s workspaces to a host in their `allowed_domains`, each with `host`, `header` and `value` as `env:NAME`, such as `api.github.com`, `Authorization` and `env:GITHUB_AUTHORIZATION`. The secret never enters a workspace.",

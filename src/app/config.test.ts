@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { useConfigHome } from '../../test/support/config-home.ts'
+import type { AppError } from '../contract/app-error.ts'
 import { showConfig } from './config.ts'
 import { configFields, configJsonSchema } from './config-schema.ts'
 import { redactUrl, Secret } from './secret.ts'
@@ -124,6 +125,31 @@ describe('errors', () => {
     expect(error.details['problems']).toMatchObject([
       { field: 'rate_limits.creat', position: { line: 3, column: 3 }, nearest: 'create' },
     ])
+  })
+
+  test.each([
+    ['workspaces:\n  mounts:\n    - /srv/data /mnt\n', 'workspaces.mounts.0 must be an object with mode'],
+    ['workspaces:\n  mounts: { mode: ro }\n', 'workspaces.mounts must be a list of objects'],
+    ['workspaces:\n  mounts:\n    - { path: /srv }\n', 'workspaces.mounts.0.mode must be ro or rw'],
+    ['workspaces:\n  mounts:\n    - { mode: ro, path: srv }\n', 'workspaces.mounts.0.path must be an absolute path'],
+    [
+      'workspaces:\n  credentials:\n    - { host: a.example, header: X, value: secret }\n',
+      'workspaces.credentials.0.value must be env:NAME',
+    ],
+    ['executions:\n  secrets:\n    - { name: a, value: b }\n', 'executions.secrets.0.value must be env:VARIABLE'],
+    ['executions:\n  values:\n    - 1\n', 'executions.values.0 must be an object with name and value'],
+    ['workflows:\n  images:\n    - { image: a }\n', 'workflows.images.0.workspace_image must be the name of an image'],
+    ['allowed_hosts: [a.example, "*"]\n', 'castellan.yaml:1:28: allowed_hosts must be a list of host names'],
+  ])('an entry of a list is told what it lacks itself: %j', async (text, expected) => {
+    expect((await refused(text)).message).toContain(expected)
+  })
+
+  test('an entry of a list in a variable is named by its place', async () => {
+    const env = { CASTELLAN_WORKSPACES_MOUNTS: 'ro /srv,rw srv' }
+    const error = await load({ env }).catch((caught: AppError) => caught)
+    expect(error).toMatchObject({
+      message: expect.stringContaining('workspaces.mounts.1 must be an object with mode'),
+    })
   })
 
   test.each([

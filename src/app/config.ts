@@ -6,6 +6,7 @@ import { isLoopbackHost } from '../http/peer-address.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 import type { Exposure } from '../tools/runtime/tool-host.ts'
 import { type ConfigFile, type ConfigProblem, readConfigFile } from './config-file.ts'
+import { subjectOf } from './config-parts.ts'
 import {
   absolutePath,
   CA_VARIABLE,
@@ -231,7 +232,7 @@ function fileProblems(file: ConfigFile, values: Record<string, unknown>): Config
   return result.error.issues.flatMap((issue): ConfigProblem[] => {
     if (issue.code !== 'unrecognized_keys') {
       const position = file.positionOf(issue.path)
-      return [{ origin: file.path, position, field: issue.path.join('.'), rule: issue.message }]
+      return [{ origin: file.path, position, field: subjectOf(issue).join('.'), rule: issue.message }]
     }
     const accepted = acceptedKeys(issue.path)
     return issue.keys.map((key) => {
@@ -267,9 +268,10 @@ function override(
     setIn(values, field.keys, value)
     return
   }
-  const rule = checked.error.issues[0]?.message ?? 'is not valid'
+  const issue = checked.error.issues[0] ?? { path: [], message: 'is not valid' }
   const form = variableForm(field.path)
-  problems.push({ origin, field: field.path, rule: form === undefined ? rule : `${rule}. Here, write ${form}` })
+  const rule = form === undefined ? issue.message : `${issue.message}. Here, write ${form}`
+  problems.push({ origin, field: [field.path, ...subjectOf(issue)].join('.'), rule })
 }
 
 function fromText(field: ConfigField, text: string): unknown {
