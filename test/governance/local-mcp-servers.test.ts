@@ -132,8 +132,23 @@ describe('a local MCP server', () => {
     expect(await logOf('slow')).toContain('starting node, which may reach no host')
     expect(await logOf('slow')).not.toContain('too late')
     await create('Slow', { arguments: ['-e', script], scope: 'org' })
-    const { message } = await app.refusal('get_mcp_server_logs', { serverId: 'slow' })
-    expect(message).toContain('several MCP servers have this name')
+    for (const [tool, field] of [
+      ['get_mcp_server_logs', 'serverId'],
+      ['get_mcp_server_tools', 'mcpServerId'],
+      ['deploy_mcp_server', 'catalogId'],
+      ['create_mcp_server_installation_request', 'catalogId'],
+      ['delete_mcp_server', 'id'],
+    ] as const) {
+      expect(await app.refusal(tool, { [field]: 'slow' })).toMatchObject({
+        message: expect.stringMatching(new RegExp(`^${field}: several MCP servers have this name`)),
+        details: { field },
+      })
+      if (field === 'serverId') continue
+      expect(await app.refusal(tool, { [field]: 'slo' })).toMatchObject({
+        message: `${field}: there is no such MCP server that you can see; get_mcp_servers lists them`,
+        details: { field },
+      })
+    }
   })
 
   it('that listens on a port is reached through it', async () => {

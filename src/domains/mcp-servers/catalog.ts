@@ -57,18 +57,25 @@ export type Catalog = ReturnType<typeof createCatalog>
 export function createCatalog(deps: CatalogDeps) {
   const { store } = deps
 
-  /** By id, or by name among those that the caller sees. The same message whether it is another's or does not exist. */
-  async function find(tx: ReadTx | WriteTx, principal: Principal, reference: string): Promise<CatalogItem> {
+  /**
+   * By id, or by name among those that the caller sees. The same message whether it is another's or does not exist. `field` is the
+   * parameter that has the reference.
+   */
+  async function find(
+    tx: ReadTx | WriteTx,
+    principal: Principal,
+    reference: string,
+    field: string,
+  ): Promise<CatalogItem> {
     const byId = await store.findItem(tx, principal.tenant, reference)
     const found = byId !== undefined && canSee(principal, 'mcpRegistry', byId.sharing) ? byId : undefined
     if (found !== undefined) return found
     const key = nameKey(reference)
     const named = (await visible(tx, principal)).filter(({ name }) => nameKey(name) === key)
     if (named.length === 1) return named[0]!
-    if (named.length > 1) throw severalNamed(named)
-    throw new AppError('ERR_NOT_FOUND', 'There is no such MCP server that you can see. get_mcp_servers lists them.', {
-      id: reference.slice(0, 128).toWellFormed(),
-    })
+    if (named.length > 1) throw severalNamed(named, field)
+    const message = `${field}: there is no such MCP server that you can see; get_mcp_servers lists them`
+    throw new AppError('ERR_NOT_FOUND', message, { field, id: reference.slice(0, 128).toWellFormed() })
   }
 
   async function visible(tx: ReadTx | WriteTx, principal: Principal): Promise<CatalogItem[]> {
@@ -78,7 +85,7 @@ export function createCatalog(deps: CatalogDeps) {
   }
 
   async function findOwn(tx: ReadTx | WriteTx, principal: Principal, reference: string): Promise<CatalogItem> {
-    const item = await find(tx, principal, reference)
+    const item = await find(tx, principal, reference, 'id')
     if (canModify(principal, 'mcpRegistry', item.sharing)) return item
     throw new AppError('ERR_PERMISSION_DENIED', 'You can see this MCP server, but you may not change it.', {
       id: item.id,
@@ -364,10 +371,10 @@ const recordOf = ({ id, name, sharing, serverType }: CatalogItem) => ({
 /** More are in the details. */
 const NAMED_IDS_MAX = 10
 
-function severalNamed(items: readonly CatalogItem[]): AppError {
+function severalNamed(items: readonly CatalogItem[], field: string): AppError {
   const ids = items.map(({ id, sharing }) => `${id} (${sharing.scope})`).slice(0, NAMED_IDS_MAX)
-  const message = `id: several MCP servers have this name. Use the id of one of them: ${ids.join(', ')}.`
-  return new AppError('ERR_INVALID_INPUT', message, { field: 'id', ids: items.map(({ id }) => id) })
+  const message = `${field}: several MCP servers have this name. Use the id of one of them: ${ids.join(', ')}.`
+  return new AppError('ERR_INVALID_INPUT', message, { field, ids: items.map(({ id }) => id) })
 }
 
 const itemView = (item: CatalogItem) => ({

@@ -17,7 +17,7 @@ export function createDeploymentLookup({ store, catalog }: LookupDeps) {
     const isVisible = ({ sharing }: Deployment): boolean => canSee(principal, 'mcpServerInstallation', sharing)
     const byId = await store.findDeployment(tx, principal.tenant, reference)
     if (byId !== undefined && isVisible(byId)) return byId
-    const item = await catalog.find(tx, principal, reference).catch((error: unknown) => {
+    const item = await catalog.find(tx, principal, reference, 'serverId').catch((error: unknown) => {
       throw error instanceof AppError && error.code === 'ERR_NOT_FOUND' ? noDeployment(reference) : error
     })
     const deployments = (await store.listDeployments(tx, principal.tenant, item.id)).filter(isVisible)

@@ -199,7 +199,7 @@ export function createDeployments(deps: DeploymentDeps) {
     await deps.agentTools.requireAssignable(call, agentIds)
     const origin = await deps.links.originFor(call)
     const made = await call.transact(async (tx) => {
-      const item = await deps.catalog.find(tx, principal, input.catalogId)
+      const item = await deps.catalog.find(tx, principal, input.catalogId, 'catalogId')
       const sharing = await sharingFor(tx, principal, input)
       const before = await existing(tx, item, sharing)
       const isOrphaned = before !== undefined && (await isWithoutAuthor(tx, item, before))

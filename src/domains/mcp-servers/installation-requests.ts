@@ -10,7 +10,7 @@ import { type Random, randomId } from '../../kernel/random.ts'
 import type { SecretLinks } from '../secrets/links.ts'
 import type { Catalog } from './catalog.ts'
 import { invalid, requireAddress } from './config-rules.ts'
-import type { CatalogItem, InstallationRequest, InstallationRequestStore, RequestedServer } from './ports.ts'
+import type { InstallationRequest, InstallationRequestStore, RequestedServer } from './ports.ts'
 
 type InstallationRequestDeps = Readonly<{
   store: InstallationRequestStore
@@ -88,7 +88,10 @@ export function createInstallationRequests(deps: InstallationRequestDeps) {
   /** Without anything there is no request yet: a person describes it on a page. A server of the registry has a name. */
   async function create(call: Call, input: RequestInput) {
     requireUsable(input)
-    const item = input.catalogId === undefined ? undefined : await listedItem(call, input.catalogId)
+    const item =
+      input.catalogId === undefined
+        ? undefined
+        : await deps.catalog.find(call.read, call.principal, input.catalogId, 'catalogId')
     const name = input.name ?? item?.name
     const origin = await deps.links.originFor(call)
     if (name === undefined) {
@@ -102,16 +105,6 @@ export function createInstallationRequests(deps: InstallationRequestDeps) {
     const request = await call.transact((tx) => insert(tx, call, { ...input, name, catalogId: item?.id }))
     call.record({ kind: 'mcp_installation_requested', body: recordOf(request) })
     return { request: viewOf(request), message: `The request for ${name} waits for an administrator.` }
-  }
-
-  async function listedItem({ read, principal }: Call, reference: string): Promise<CatalogItem> {
-    try {
-      return await deps.catalog.find(read, principal, reference)
-    } catch (error) {
-      if (!(error instanceof AppError) || error.code !== 'ERR_NOT_FOUND') throw error
-      const message = 'catalogId: there is no such MCP server that you can see; get_mcp_servers lists them'
-      throw new AppError('ERR_NOT_FOUND', message, { field: 'catalogId' })
-    }
   }
 
   async function list(

@@ -96,7 +96,7 @@ export function createMcpServerService({
    * that it can see.
    */
   async function tools({ principal, read }: Reading, { mcpServerId }: Readonly<{ mcpServerId: string }>) {
-    const item = await catalog.find(read, principal, mcpServerId)
+    const item = await catalog.find(read, principal, mcpServerId, 'mcpServerId')
     const seen = (await store.listDeployments(read, item.tenant, item.id)).filter(({ sharing }) =>
       canSee(principal, 'mcpServerInstallation', sharing),
     )
