@@ -377,4 +377,13 @@ describe('doctor', () => {
     const unfit = await plain(['doctor', '--data-dir', broken])
     expect([unfit.code, unfit.stdout]).toEqual([6, expect.stringMatching(/^state +bad +\S/m)])
   })
+
+  test.each(['/sys/castellan', '/proc/castellan', '/dev/null/castellan'])(
+    'says that a data directory cannot be created: %s',
+    async (directory) => {
+      const { code, stdout } = await plain(['doctor', '--data-dir', directory])
+      expect([code, stdout]).toEqual([6, expect.stringMatching(/^data directory +bad +\S+ cannot be created: /m)])
+      expect(stdout).toMatch(/^workspaces +note +not tested: /m)
+    },
+  )
 })

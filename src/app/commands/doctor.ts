@@ -1,4 +1,4 @@
-import { accessSync, closeSync, constants, existsSync, openSync, statSync } from 'node:fs'
+import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync, rmdirSync, statSync } from 'node:fs'
 import { createConnection, createServer, isIPv6 } from 'node:net'
 import { dirname, join } from 'node:path'
 import { clientFlags, refuseFlags } from '../../cli/command.ts'
@@ -53,13 +53,14 @@ async function checkHere(context: CommandContext): Promise<Finding[]> {
   // Only the running server knows its own variables.
   const unset = unsetVariables(config, context.env).filter(({ problem }) => problems?.includes(problem) ?? true)
   const state = await store(context, config)
+  const directory = dataDirectory(config)
   const workspaces = await checkWorkspaces(context, config)
   return [
     ok('node', process.version),
     ok('configuration', loaded.file ?? 'defaults, no file'),
     ...loaded.warnings.map((warning) => note('configuration', warning)),
     ...(outdated.length === 0 ? [] : [note('configuration', `${OTHER_SETTINGS}: ${outdated.join(', ')}. Restart it`)]),
-    dataDirectory(config),
+    directory,
     owner(config, workspaces.supervisorPid),
     await port(config),
     state,
@@ -101,11 +102,10 @@ async function askOwner(context: CommandContext, config: Config): Promise<OwnerV
 function dataDirectory(config: Config): Finding {
   const directory = config.data_dir
   if (!existsSync(directory)) {
-    let parent = dirname(directory)
-    while (!existsSync(parent)) parent = dirname(parent)
-    return isWritable(parent)
+    const problem = whyNotCreated(directory)
+    return problem === undefined
       ? ok('data directory', `${directory} (created on first use)`)
-      : bad('data directory', `${directory} cannot be created: ${parent} is not writable`)
+      : bad('data directory', `${directory} cannot be created: ${problem}`)
   }
   if (!statSync(directory).isDirectory()) return bad('data directory', `${directory} is not a directory`)
   if (!isWritable(directory)) return bad('data directory', `${directory} is not writable`)
@@ -118,6 +118,22 @@ function dataDirectory(config: Config): Finding {
   return open
     ? note('data directory', `${directory} is open to other users; run chmod 700 on it`)
     : ok('data directory', directory)
+}
+
+/** Tried, because rights alone do not tell: file systems of the kernel take no directories. */
+function whyNotCreated(directory: string): string | undefined {
+  let missing = directory
+  while (!existsSync(dirname(missing))) missing = dirname(missing)
+  const parent = dirname(missing)
+  if (!statSync(parent).isDirectory()) return `${parent} is not a directory`
+  if (!isWritable(parent)) return `${parent} is not writable`
+  try {
+    mkdirSync(missing, { mode: 0o700 })
+    rmdirSync(missing)
+    return undefined
+  } catch (error) {
+    return `${parent} accepts no directory (${(error as NodeJS.ErrnoException).code})`
+  }
 }
 
 function governance(config: Config): Finding {
@@ -164,6 +180,10 @@ type WorkspacesView = Readonly<{ findings: Finding[]; supervisorPid?: number | u
 
 /** Ends an idle supervisor, also one that was there before: people copy the state once no process is said to use it. */
 async function checkWorkspaces(context: CommandContext, config: Config): Promise<WorkspacesView> {
+  const { data_dir: directory } = config
+  if (existsSync(directory) ? !statSync(directory).isDirectory() : whyNotCreated(directory) !== undefined) {
+    return { findings: [note('workspaces', 'not tested: there is no data directory, and none can be created')] }
+  }
   const bootId = `doctor-${process.pid}`
   const findings = await workspaces(context, config, bootId)
   return { findings, supervisorPid: await endIdleSupervisor(workspacesDirectory(stateDirectory(config)), bootId) }
