@@ -96,7 +96,8 @@ export function createInstance(deps: InstanceDeps): Instance {
     const pauseMs = Math.min(limits.mcpBackOffMs * 2 ** (failures - 1), limits.mcpBackOffMsMax)
     retryAtMs = clock.monotonicMs() + pauseMs
     problem = why
-    deps.log(`failed: ${why} The next start is possible in ${pauseMs} ms.`)
+    const sentence = /[.!?]$/.test(why) ? why : `${why}.`
+    deps.log(`failed: ${sentence} The next start is possible in ${pauseMs} ms.`)
   }
 
   /** A server that ended by itself after it had worked for a while gets the shortest pause. */

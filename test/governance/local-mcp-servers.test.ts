@@ -151,6 +151,13 @@ describe('a local MCP server', () => {
     }
   })
 
+  it('whose folder is not allowed says so in its log, in whole sentences', async () => {
+    await create('Outside', { arguments: ['-e', '0'], mounts: [{ host_path: '/etc', path: '/workspace/etc' }] })
+    const { error } = await deploy('outside')
+    expect(error).toContain('the operator allows them in workspaces.mounts')
+    expect(await logOf('outside')).toContain('in workspaces.mounts. The next start is possible in')
+  })
+
   it('that listens on a port is reached through it', async () => {
     await create('Listening', {
       arguments: [entry('everything'), 'streamableHttp'],
