@@ -18,12 +18,17 @@ it('says of a folder whether it was named when the supervisor started', () => {
     ['/srv/own', true],
     ['/srv/own', false],
   ] as const) {
-    expect(refusal(root, readOnly)).toContain('The log of the supervisor has the reason')
+    expect(refusal(root, readOnly)).toMatch(
+      /workspaces\/supervisor\.log in the data directory has the reason.*castellan doctor/,
+    )
+    expect(refusal(root, readOnly).includes('chmod o-x')).toBe(!readOnly)
   }
   for (const [root, readOnly] of [
     ['/srv/new', true],
     ['/srv/read', false],
   ] as const) {
-    expect(refusal(root, readOnly)).toMatch(/before the entry was added to workspaces\.mounts.*stop every workspace/)
+    expect(refusal(root, readOnly)).toMatch(
+      /before the entry was added to workspaces\.mounts.*stop every workspace.*castellan doctor/,
+    )
   }
 })

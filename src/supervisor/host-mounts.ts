@@ -9,7 +9,7 @@ const FOLDERS = '/mnt/folders'
 const FOLDER_NAME_CHARS = 16
 
 const NEXT =
-  'To restart the supervisor, stop every workspace and the server, and wait half a minute. The next use of a workspace starts a new one.'
+  'To restart the supervisor, stop every workspace and the server, and run castellan doctor, which ends it. The next use of a workspace starts a new one.'
 
 /** Resolves the mounts of a workspace. `named` lists the folders that launch.sh was given, as `rw PATH` or `ro PATH`. */
 export function createHostMounts(named: readonly string[]) {
@@ -24,9 +24,12 @@ export function createHostMounts(named: readonly string[]) {
         { field: 'mount', root },
       )
     }
+    const reasons = mount.readOnly
+      ? 'did not exist, or access was denied'
+      : 'did not exist, access was denied, or it was to be writable although other users of this machine may enter it (chmod o-x closes it)'
     throw new AppError(
       'ERR_CAPABILITY_MISSING',
-      `mount: ${root} could not be mounted when the supervisor started. It did not exist, access was denied, or it was to be writable although other users of this machine can change it. The log of the supervisor has the reason. Correct it. ${NEXT}`,
+      `mount: ${root} could not be mounted when the supervisor started. It ${reasons}; workspaces/supervisor.log in the data directory has the reason. Correct it. ${NEXT}`,
       { field: 'mount', root },
     )
   }
