@@ -20,11 +20,12 @@ export type AssignmentFailure = Readonly<{
   /** The rule, in one word, for programs. */
   type: string
   message: string
+  toolName?: string | undefined
 }>
 
 /**
  * The outcome of one assignment: it is new or has other credentials, it existed already, or it is impossible. `toolName` is the
- * name of a tool of another server.
+ * name of a tool of another server, if there is such a tool.
  */
 export type AssignmentOutcome =
   | Readonly<{ status: 'succeeded' | 'duplicate'; toolName?: string | undefined }>
@@ -57,11 +58,9 @@ export function bulkAnswer<Field extends string>(
     outcomes
       .filter(({ outcome }) => outcome.status === status)
       .map(({ targetId, toolId, outcome }) => {
-        const row = { [field]: targetId, toolId }
-        if (outcome.status !== 'failed') {
-          const { toolName = toolId } = outcome
-          return (toolName === toolId ? row : { ...row, toolName }) as Row
-        }
+        const { toolName = toolId } = outcome
+        const row = { [field]: targetId, toolId, ...(toolName === toolId ? {} : { toolName }) }
+        if (outcome.status !== 'failed') return row as Row
         return { ...row, error: outcome.message, errorCode: outcome.code, errorType: outcome.type } as Row
       })
   return { succeeded: rows('succeeded'), failed: rows('failed'), duplicates: rows('duplicate') }

@@ -162,6 +162,13 @@ describe('tools of a gateway', () => {
       ['validation_error', 'not_static'],
       ['validation_error', 'no_credentials'],
     ])
+    expect(bad.failed.map(({ toolName }) => toolName)).toEqual([
+      ...[undefined, undefined, 'up__echo', 'up__echo', 'up__echo', 'up__echo', undefined],
+    ])
+    const silent = await app.ask<{ id: string }>('create_mcp_server', { name: 'Silent', serverUrl: upstream.url })
+    const { failed } = await assign([{ mcpGatewayId: id, toolId: 'silent__*', resolveAtCallTime: true }])
+    expect(failed).toMatchObject([{ toolId: 'silent__*', error: expect.stringContaining('get_mcp_servers says why') }])
+    await app.ask('delete_mcp_server', { id: silent.id })
     const taken = { mcpGatewayId: id, toolIds: ['task_list', echo.toolId, 'none'] }
     expect(await app.ask('unassign_tools_from_mcp_gateway', taken)).toEqual({
       mcpGatewayId: id,

@@ -95,9 +95,19 @@ export function createToolAssignments(deps: AssignmentDeps) {
   ): Promise<Credentials | AssignmentFailure> {
     const own = deps.ownTools.nameOf(input.toolId)
     if (own !== undefined) return ownCredentials(own, input)
-    const { principal, read } = reading
     const tool = await findTool(reading, input.toolId, lists)
-    if (tool === undefined) return toolNotFound()
+    if (tool === undefined) return toolNotFound(input.toolId)
+    const found = await credentialsOf(reading, target, input, tool)
+    return 'status' in found ? { ...found, toolName: tool.name } : found
+  }
+
+  async function credentialsOf(
+    reading: Reading,
+    target: Target,
+    input: ToolAssignment,
+    tool: StoredTool,
+  ): Promise<Credentials | AssignmentFailure> {
+    const { principal, read } = reading
     const mode = modeOf(input)
     const { mcpServerId = null } = input
     if (mode === 'static') return await pinned(reading, target, tool, mcpServerId, lists)
@@ -172,7 +182,8 @@ export function createToolAssignments(deps: AssignmentDeps) {
     if (known?.mode === credentials.mode && known.deploymentId === credentials.deploymentId)
       return { status: 'duplicate', toolName }
     if (known === undefined && before.size >= limits.toolAssignmentsMax) {
-      return invalidAssignment('too_many', `A target has at most ${limits.toolAssignmentsMax} tools`)
+      const message = `A target has at most ${limits.toolAssignmentsMax} tools`
+      return { ...invalidAssignment('too_many', message), toolName }
     }
     const { tenant } = target
     const assignment: StoredAssignment = {

@@ -49,12 +49,12 @@ export function isForAll(shared: Sharing, target: Sharing): boolean {
   return shared.scope === 'team' && target.scope === 'team' && target.teams.every((team) => shared.teams.includes(team))
 }
 
-export const toolNotFound = (): AssignmentFailure =>
-  notAssigned(
-    'not_found',
-    'tool_not_found',
-    'toolId: there is no such tool; use get_mcp_server_tools or search_tools to find it',
-  )
+/** The same words whether the server exists or not. */
+export function toolNotFound(reference: string): AssignmentFailure {
+  const message = 'toolId: there is no such tool; use get_mcp_server_tools or search_tools to find it'
+  const ofServer = '. An MCP server that has not answered yet has no tools; get_mcp_servers says why'
+  return notAssigned('not_found', 'tool_not_found', reference.includes('__') ? `${message}${ofServer}` : message)
+}
 
 export const deploymentNotFound = (): AssignmentFailure =>
   notAssigned(
