@@ -4,7 +4,7 @@ import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 import { type McpUpstream, startMcpUpstream } from '../support/mcp-upstream.ts'
 
-type Policy = Readonly<{ id: string; toolId: string; action: string; conditions: object[] }>
+type Policy = Readonly<{ id: string; toolId: string; toolName?: string; action: string; conditions: object[] }>
 type Explained = Readonly<{ call: { action: string; policy: string | null; decided_by: string } }>
 
 let app: TestApp
@@ -59,9 +59,13 @@ const isUntrusted = async (caller: ToolCaller): Promise<unknown> =>
 describe('a policy', () => {
   it('names a tool by id or by name, ours or of another server, and only one that is there', async () => {
     const byName = await invocation({ toolId: 'up__echo', action: 'block_always' })
-    expect(byName.toolId).toBe(echoId)
+    expect(byName).toMatchObject({ toolId: echoId, toolName: 'up__echo' })
     const safe = await invocation({ toolId: 'web_fetch', action: 'block_always' })
     expect(safe.toolId).toBe('web.fetch')
+    const results = await trustedData({ toolId: 'up__echo', action: 'mark_as_trusted' })
+    const { policies } = await app.ask<{ policies: Policy[] }>('get_tool_invocation_policies', {}, cli)
+    expect([results, ...policies].map(({ toolName }) => toolName)).toEqual(['up__echo', 'up__echo', undefined])
+    await drop(results, 'trusted_data')
     const failure = await app.refusal('create_tool_invocation_policy', {
       toolId: 'nobody__knows',
       conditions: [],

@@ -16,7 +16,7 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import { checkCondition, compilePolicies, type PolicySet, requireParameters, undescribed } from './compile.ts'
 import type { PolicyEngine } from './engine.ts'
 import type { PolicyKind, PolicyStore, StoredPolicy } from './ports.ts'
-import { invalid, isDelegation, operatorLabels, policyNotFound, requireOrigins } from './rules.ts'
+import { invalid, isDelegation, operatorLabels, policyNotFound, readClientTool, requireOrigins } from './rules.ts'
 import { createSimulation, type SimulatedCalls, type SimulationDeps } from './simulation.ts'
 import { type ReferenceDeps, staleReferences } from './stale-references.ts'
 import { unseenBy } from './unseen-values.ts'
@@ -239,6 +239,23 @@ export function createPolicyService(deps: PolicyDeps) {
   const warnedOne = async <Policy extends StoredPolicy>(call: Call, policy: Policy): Promise<Policy> =>
     (await warned(call, [policy]))[0]!
 
+  /** The name of the tool as well, where its id is none. */
+  async function viewedOne<Policy extends StoredPolicy, View>(
+    call: Reading,
+    policy: Policy,
+    view: (policy: Policy) => View,
+  ): Promise<View & Readonly<{ toolName?: string }>> {
+    const { toolId } = policy
+    const hasName = readClientTool(toolId) !== undefined
+    const toolName = hasName ? toolId : (await deps.findTool(call, toolId))?.name
+    return { ...view(policy), ...(toolName === undefined || toolName === toolId ? {} : { toolName }) }
+  }
+  const viewed = <Policy extends StoredPolicy, View>(
+    call: Reading,
+    policies: readonly Policy[],
+    view: (policy: Policy) => View,
+  ) => Promise.all(policies.map((policy) => viewedOne(call, policy, view)))
+
   /** The verdict on a call or a result if it came now. Nothing is called and nothing changes. */
   async function explain(
     call: Pick<Call, 'principal' | 'read' | 'transport'>,
@@ -297,31 +314,39 @@ export function createPolicyService(deps: PolicyDeps) {
     operators: () => ({ operators: operators.map((value) => ({ value, label: operatorLabels[value] })) }),
     invocation: {
       list: async (call: Call) => ({
-        policies: (await warned(call, await list(call, 'invocation'))).map(invocationView),
+        policies: await viewed(call, await warned(call, await list(call, 'invocation')), invocationView),
       }),
       get: async (call: Call, { id }: { id: string }) => ({
-        policy: invocationView(await warnedOne(call, await require(call, 'invocation', id))),
+        policy: await viewedOne(call, await warnedOne(call, await require(call, 'invocation', id)), invocationView),
       }),
       create: async (call: Call, { reason, ...input }: WithReason<Fields<'invocation'>>) => ({
-        policy: invocationView(await warnedOne(call, await create(call, 'invocation', { ...input, note: reason }))),
+        policy: await viewedOne(
+          call,
+          await warnedOne(call, await create(call, 'invocation', { ...input, note: reason })),
+          invocationView,
+        ),
       }),
       update: async (call: Call, { reason, ...input }: WithReason<Changes<'invocation'>>) => ({
-        policy: invocationView(await warnedOne(call, await update(call, 'invocation', { ...input, note: reason }))),
+        policy: await viewedOne(
+          call,
+          await warnedOne(call, await update(call, 'invocation', { ...input, note: reason })),
+          invocationView,
+        ),
       }),
       remove: (call: Call, { id }: { id: string }) => remove(call, 'invocation', id),
     },
     trustedData: {
       list: async (call: Call) => ({
-        policies: (await warned(call, await list(call, 'trusted_data'))).map(resultView),
+        policies: await viewed(call, await warned(call, await list(call, 'trusted_data')), resultView),
       }),
       get: async (call: Call, { id }: { id: string }) => ({
-        policy: resultView(await warnedOne(call, await require(call, 'trusted_data', id))),
+        policy: await viewedOne(call, await warnedOne(call, await require(call, 'trusted_data', id)), resultView),
       }),
       create: async (call: Call, { description, ...input }: WithDescription<Fields<'trusted_data'>>) => ({
-        policy: resultView(await create(call, 'trusted_data', { ...input, note: description })),
+        policy: await viewedOne(call, await create(call, 'trusted_data', { ...input, note: description }), resultView),
       }),
       update: async (call: Call, { description, ...input }: WithDescription<Changes<'trusted_data'>>) => ({
-        policy: resultView(await update(call, 'trusted_data', { ...input, note: description })),
+        policy: await viewedOne(call, await update(call, 'trusted_data', { ...input, note: description }), resultView),
       }),
       remove: (call: Call, { id }: { id: string }) => remove(call, 'trusted_data', id),
     },

@@ -66,6 +66,7 @@ const condition = z.strictObject({
 const shared = {
   id: z.string().describe('The policy ID.'),
   toolId: z.string().describe('The tool that the policy is for.'),
+  toolName: z.string().optional().describe('Its name, if toolId is not one.'),
   conditions: z.array(condition).describe('Conditions evaluated for the policy.'),
 }
 
