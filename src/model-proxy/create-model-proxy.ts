@@ -156,13 +156,13 @@ export function createModelProxy(deps: ModelProxyParts): ModelProxy {
   ): void {
     requirePermitted(caller, route.upstream)
     const { endpoint } = route
-    if (endpoint === undefined) throw notForwarded(route.upstream.name)
+    if (endpoint === undefined) throw notForwarded(route.upstream)
     keys.requireAllowed(presented)
     const proxy = deps.findProxy(caller, route.proxy)
     const go = (found: ProxyFacts | undefined): void => {
       requireProxy(caller, found)
       if (route.upstream.name === MODEL_ROUTER && endpoint.operation === 'models') {
-        if (endpoint.path !== 'models') throw notForwarded(route.upstream.name)
+        if (endpoint.path !== 'models') throw notForwarded(route.upstream)
         sendJson(res, 200, modelList(deps.routedModels, caller))
         return
       }

@@ -10,7 +10,7 @@ export function requirePermitted({ principal, grants }: Caller, upstream: Upstre
     throw new AppError('ERR_PERMISSION_DENIED', message, { permission: 'llmProxy:read' })
   }
   if (upstream.name === MODEL_ROUTER || isForProvider(grants, upstream.name)) return
-  const message = `This key does not allow the provider '${upstream.name}'.`
+  const message = `This key does not allow the provider '${upstream.name}'.${allowed(grants?.providers)}`
   throw new AppError('ERR_PERMISSION_DENIED', message, { provider: upstream.name })
 }
 
@@ -23,10 +23,20 @@ export function requireProxy({ grants }: Caller, proxy: ProxyFacts | undefined):
 /** `model` is null for a request without a model. */
 export function requireModel({ grants }: Caller, provider: string, model: string | null): void {
   if (isForModel(grants, provider, model)) return
-  throw new AppError('ERR_PERMISSION_DENIED', 'model: this key does not allow this model.', {
-    field: 'model',
-    provider,
-  })
+  const problem =
+    model === null ? 'is missing, and this key allows only some models.' : 'this key does not allow this model.'
+  const message = `model: ${problem}${allowed(grants?.models)}`
+  throw new AppError('ERR_PERMISSION_DENIED', message, { field: 'model', provider })
+}
+
+/** More would hide the rest of the message. */
+const NAMED_MAX = 10
+
+/** What the key is for. The caller has the key and may know it. */
+function allowed(names: readonly string[] | null | undefined): string {
+  if (names === null || names === undefined || names.length === 0) return ''
+  const more = names.length > NAMED_MAX ? ', and more' : ''
+  return ` It allows: ${names.slice(0, NAMED_MAX).join(', ')}${more}.`
 }
 
 const isForProvider = (grants: Caller['grants'], provider: string): boolean =>

@@ -1,11 +1,13 @@
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
+import type { Upstream } from './ports.ts'
 import { UpstreamTimeout } from './upstream/ports.ts'
 
-export const notForwarded = (provider: string): AppError =>
+export const notForwarded = ({ name, protocol: { operations } }: Upstream): AppError =>
   new AppError(
     'ERR_ROUTE_NOT_FOUND',
-    `This address is not forwarded to '${provider}'. The guide to the model proxy lists the operations that are.`,
+    `This address is not forwarded to '${name}'. It takes ${operations.join(', ')}, each below /v1/${name}/.`,
+    { operations },
   )
 
 export const bodyTooLarge = (): AppError =>

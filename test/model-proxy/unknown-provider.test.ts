@@ -42,6 +42,20 @@ describe('an address below /v1 that no provider has', () => {
     expect(refused.message).toMatch(/anthropic, closed, gemini.* Did you mean \/v1\/closed\/…\?$/)
   })
 
+  it('lists the operations of a provider for one that is not forwarded', async () => {
+    const openai = await refusalOf('/v1/closed/chat/completion')
+    expect(openai).toMatchObject({ status: 404, code: 'ERR_ROUTE_NOT_FOUND' })
+    expect(openai.message).toMatch(/'closed'\. It takes POST chat\/completions, POST responses, .*GET models/)
+    expect((await refusalOf('/v1/anthropic/v1/complete')).message).toContain('It takes POST v1/messages, ')
+    expect((await refusalOf('/v1/gemini/v1beta/models/m:predict')).message).toContain(':generateContent')
+  })
+
+  it('says what the base address of an SDK is where one has a version too many', async () => {
+    const { status, message } = await refusalOf('/v1/anthropic/v1/v1/messages')
+    expect(status).toBe(404)
+    expect(message).toMatch(/no model proxy at this address.*base address of its package ends with \/v1\/PROVIDER/)
+  })
+
   it('says nothing of providers where something else is', async () => {
     for (const path of ['/v1/tools/a/b', '/v1/agents/a/b/c', '/v2/banana/x', '/v1/banana']) {
       expect([path, (await refusalOf(path)).message]).toEqual([path, expect.not.stringContaining('PROVIDER')])

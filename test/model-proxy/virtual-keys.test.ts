@@ -64,6 +64,26 @@ const ask = (apiKey: string, { model = 'm', path = 'peer' } = {}) =>
   openai(apiKey, path).chat.completions.create({ model, messages, max_tokens: 100 })
 
 describe('a virtual key', () => {
+  it('says what it allows where it refuses a provider or a model', async () => {
+    const { secret } = await newKey({ providers: ['peer'], models: ['m', 'n-*'] })
+    const refusal = async (path: string, model: string | undefined): Promise<string> => {
+      const body = JSON.stringify({ model, messages })
+      const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
+      const reply = await fetch(`${origin}/v1/${path}`, { method: 'POST', headers, body })
+      expect(reply.status).toBe(403)
+      return ((await reply.json()) as { error: { message: string } }).error.message
+    }
+    expect(await refusal('anthropic/v1/messages', 'm')).toBe(
+      "This key does not allow the provider 'anthropic'. It allows: peer.",
+    )
+    expect(await refusal('peer/chat/completions', 'other')).toBe(
+      'model: this key does not allow this model. It allows: m, n-*.',
+    )
+    expect(await refusal('peer/chat/completions', undefined)).toBe(
+      'model: is missing, and this key allows only some models. It allows: m, n-*.',
+    )
+  })
+
   it('reaches models with the packages of the providers, and nothing else; the provider never sees it', async () => {
     const { secret, id } = await newKey()
     expect(secret).toMatch(/^cvk_/)

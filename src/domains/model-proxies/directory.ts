@@ -54,6 +54,7 @@ export function createModelProxyDirectory({ read, sharing, clock }: DirectoryDep
 
 function required(proxy: FoundProxy | undefined, name: string): FoundProxy | undefined {
   if (proxy !== undefined || name === DEFAULT) return proxy
-  const message = 'There is no model proxy at this address that you can see. list_llm_proxies lists them.'
+  const message =
+    'There is no model proxy at this address that you can see. list_llm_proxies lists them. If you mean a provider itself, the base address of its package ends with /v1/PROVIDER: the package adds the rest.'
   throw new AppError('ERR_NOT_FOUND', message, { proxy: name.slice(0, limits.profileNameCharsMax).toWellFormed() })
 }

@@ -56,6 +56,7 @@ export const anthropic: Protocol = {
     const model = method === 'GET' ? ONE_MODEL.exec(path)?.[1] : undefined
     return model === undefined ? undefined : { operation: 'models', method: 'GET', path: model }
   },
+  operations: [...endpoints.keys()],
   keyHeaders: (key) => ['x-api-key', key],
   formatOf: (operation) => (operation === 'messages' ? messages : undefined),
   refusalText: ({ status, message, ...own }) =>

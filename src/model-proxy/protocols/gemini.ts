@@ -110,6 +110,7 @@ export const gemini: Protocol = {
     if (method !== 'POST' || model === undefined || operation === undefined) return undefined
     return { operation, method, path, model, isStream: verb === 'streamGenerateContent' }
   },
+  operations: [...Object.keys(operations).map((verb) => `POST v1beta/models/MODEL:${verb}`), 'GET v1beta/models'],
   keyHeaders: (key) => ['x-goog-api-key', key],
   formatOf: (operation) => formats[operation],
   refusalText: ({ status, code, message, details }) =>

@@ -104,6 +104,7 @@ export const openai: Protocol = {
     if (method !== 'GET' || !ONE_MODEL.test(path) || path.includes('..')) return undefined
     return { operation: 'models', method: 'GET', path }
   },
+  operations: [...endpoints.keys()],
   keyHeaders: (key) => ['authorization', `Bearer ${key}`],
   formatOf(operation) {
     return formats[operation]

@@ -50,6 +50,8 @@ export type Protocol = Readonly<{
   name: 'openai' | 'anthropic' | 'gemini'
   /** Undefined for an operation that is not forwarded. `path` has no leading slash. */
   find(method: string, path: string): Endpoint | undefined
+  /** What `find` knows, for people. */
+  operations: readonly string[]
   /** The headers with an upstream's key, as alternating names and values. */
   keyHeaders(key: string): readonly string[]
   formatOf(operation: Operation): AnswerFormat | undefined
