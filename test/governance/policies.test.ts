@@ -368,6 +368,11 @@ describe('a simulation', () => {
     )
     const page = await simulate({ from_seq: 0, limit: 5 })
     expect(page).toMatchObject({ from_seq: 0, next_seq: 5, changes: [] })
+    const ofProgram = { policies: [{ toolId: 'client:send_mail', conditions: [], action: 'block_always' }] }
+    expect((await app.call('policy_simulate', ofProgram)).warnings).toEqual([
+      expect.stringMatching(/^policies\[0\]\.toolId: .*not the calls of programs' own tools.*policy_explain/),
+    ])
+    expect((await app.call('policy_simulate', {})).warnings ?? []).toEqual([])
     expect((await app.refusal('policy_simulate', {}, member)).code).toBe('ERR_PERMISSION_DENIED')
     expect(await app.ask('up__echo', { text: 'one' }, connection())).toBeDefined()
   })

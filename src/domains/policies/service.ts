@@ -309,8 +309,12 @@ export function createPolicyService(deps: PolicyDeps) {
   return {
     explain,
     /** Which recorded calls would have had another verdict. Nothing is called and nothing changes. */
-    simulate: async (call: Reading, input: Simulation & SimulatedCalls) =>
-      await simulation.run(call, await changedSet(call, input), input),
+    async simulate(call: Reading & Pick<Call, 'warn'>, input: Simulation & SimulatedCalls) {
+      const after = await changedSet(call, input)
+      const index = input.policies.findIndex(({ toolId }) => readClientTool(toolId) !== undefined)
+      if (index !== -1) call.warn(notSimulated(index))
+      return await simulation.run(call, after, input)
+    },
     operators: () => ({ operators: operators.map((value) => ({ value, label: operatorLabels[value] })) }),
     invocation: {
       list: async (call: Call) => ({
@@ -352,6 +356,9 @@ export function createPolicyService(deps: PolicyDeps) {
     },
   }
 }
+
+const notSimulated = (index: number): string =>
+  `policies[${index}].toolId: this tries the calls of tools here and behind this server, not the calls of programs' own tools. policy_explain says what becomes of one.`
 
 const replacedDefault = ({ id, action }: StoredPolicy): string =>
   `The tool already had a default policy (${id}) with the action ${action}. A tool has one: it was replaced. Use conditions for calls that need another rule.`
