@@ -45,13 +45,20 @@ const pieces = fc.constantFrom(
   'pic',
   'ture',
   '<svg',
+  '<div',
+  'sty',
+  'le',
+  'style',
+  'background',
+  '=',
+  '\n ',
   ' ',
   'a',
   '](u)',
 )
-const IMAGE = /!\[|<(?:img|picture|svg)(?![\w-])/i
+const IMAGE = /!\[|<(?:img|picture|svg|style)(?![\w-])|<[a-z].*?(?<![\w-])(?:style|background)\s*=/is
 /** A name may be longer than what has come of it. */
-const OPENING = /!\[|<(?:img|picture|svg)/i
+const OPENING = /!\[|<(?:img|picture|svg|style)|<.*?(?:style|background)\s*=/is
 
 describe.each(Object.entries(formats))('images in a stream of the format %s', (_, { event, textOf }) => {
   const passed = async (texts: readonly string[], isDenied: boolean): Promise<string> => {
@@ -77,6 +84,21 @@ describe.each(Object.entries(formats))('images in a stream of the format %s', (_
 
   it('pass unchanged where they are allowed', async () => {
     expect(await passed(['a !', '[x](u) <i', 'mg>'], false)).toBe('a ![x](u) <img>')
+  })
+
+  it.each([
+    ['<div style="background:url(u)">'],
+    ['<td ', 'background', ' ', '\n'.repeat(100), ' = "u">'],
+    ['<st', 'yle>@import "u"'],
+    ['<meta http-equiv="refresh" content="0;url=u">'],
+  ])('loads nothing by %j', async (...texts) => {
+    expect(await passed(texts, true)).not.toMatch(/<(?:style|meta)|(?:style|background)\s*=/)
+  })
+
+  it('leaves styles alone where no element has begun', async () => {
+    const text = ['plot(style="bold", linestyle', '="x") # 1 < style=2, a <b']
+    expect(await passed(text, true)).toBe(text.join(''))
+    expect(await passed(['style=1 <a', 'b'], true)).toBe('style=1 <ab')
   })
 })
 
@@ -133,4 +155,16 @@ it('the arguments of calls and the thoughts of a model are left alone', async ()
   }
   const bytes = Buffer.from(JSON.stringify(answer))
   expect(await guard.whole(bytes, true)).toBe(bytes)
+})
+
+it.each(['refusal', 'reasoning', 'reasoning_content'])('the displayed %s of a message has no image', async (name) => {
+  const guard = withoutDeniedImages(passing, { isDenied: () => true, denied: () => {} })
+  const answer = { choices: [{ message: { content: 'ok', [name]: '![x](u)' } }] }
+  expect(String(await guard.whole(Buffer.from(JSON.stringify(answer)), true))).not.toContain('![')
+})
+
+it.each(['reasoning_text', 'reasoning_summary_text'])('events of the kind %s have no image', async (kind) => {
+  const guard = withoutDeniedImages(passing, { isDenied: () => true, denied: () => {} })
+  const event = { type: `response.${kind}.delta`, item_id: 'r', output_index: 0, delta: '![x](u)' }
+  expect(String(await guard.take(Buffer.from(`data: ${JSON.stringify(event)}\n\n`)))).not.toContain('![')
 })

@@ -37,14 +37,16 @@ export function withoutDeniedImages(answer: AnswerJudge, rule: ImageRule): Answe
   }
 }
 
-/** Members with the text of the model, in all formats. */
-const TEXTS: ReadonlySet<string> = new Set(['text', 'content'])
+/** Members with the text of the model, in all formats. Thoughts that are not signed are displayed too. */
+const TEXTS: ReadonlySet<string> = new Set(['text', 'content', 'refusal', 'reasoning', 'reasoning_content'])
 /** Members in which nothing is displayed as text, or what the program has to send back unchanged. */
 const OTHERS: ReadonlySet<string> = new Set([
   ...['tool_calls', 'function_call', 'functionCall', 'functionResponse', 'function', 'arguments', 'args', 'input'],
   ...['tools', 'instructions', 'metadata', 'summary', 'usage', 'reasoning_details'],
 ])
-const TEXT_EVENTS: ReadonlySet<unknown> = new Set(['response.output_text.delta', 'response.refusal.delta'])
+const TEXT_EVENTS: ReadonlySet<unknown> = new Set(
+  ['output_text', 'refusal', 'reasoning_text', 'reasoning_summary_text'].map((name) => `response.${name}.delta`),
+)
 /** Text of the model is not deeper in any format. */
 const DEPTH_MAX = 12
 
@@ -54,6 +56,8 @@ class AnswerTexts {
   readonly #tails = new Map<string, string>()
   /** Which text the event continues. */
   #part = ''
+  /** Texts in which an element of HTML has begun. */
+  readonly #marked = new Set<string>()
   /** Texts that say it. Streams repeat a text as a whole, which some programs display instead of its parts. */
   readonly #noticed = new Set<string>()
 
@@ -114,21 +118,26 @@ class AnswerTexts {
     const tail = this.#tails.get(known) ?? this.#tails.get(path) ?? ''
     let rewritten = ''
     let from = 0
-    for (const { index, 0: opening } of (tail + text).matchAll(IMAGE)) {
+    for (const { index, 0: opening, 1: attribute, 2: element } of (tail + text).matchAll(IMAGE)) {
+      const at = index + opening.length - tail.length
+      if (element !== undefined) this.#marked.add(path)
+      // Outside of an element it is no attribute. What is whole in the tail was decided before.
+      const isPlain = attribute !== undefined && (at < 0 || !this.#marked.has(path))
+      if (element !== undefined || isPlain) continue
       // What has been sent stays: then the rest of the opening is separated from it.
-      const at = Math.max(0, index + opening.length - tail.length)
-      rewritten += text.slice(from, at) + this.#separator(opening, path)
-      from = at
+      const end = Math.max(0, at)
+      rewritten += text.slice(from, end) + this.#separator(opening, path)
+      from = end
     }
     rewritten += text.slice(from)
-    const end = (tail + rewritten).slice(-OPENING_CHARACTERS_MAX)
+    const end = tailOf(tail + rewritten)
     this.#tails.set(known, end)
     this.#tails.set(path, end)
     return rewritten
   }
 
   #separator(opening: string, path: string): string {
-    const separator = opening === '!' ? '\\' : ' '
+    const separator = opening === '<' ? ' ' : '\\'
     if (this.#noticed.has(path)) return separator
     if (this.#noticed.size === 0) this.#rule.denied()
     this.#noticed.add(path)
@@ -136,10 +145,24 @@ class AnswerTexts {
   }
 }
 
-/** The beginning of an image in Markdown, or of an element of HTML that loads something. */
-const IMAGE =
-  /!(?=\[)|<(?=(?:img|image|picture|source|video|audio|track|iframe|frame|object|embed|svg|link|input)(?![\w-]))/gi
-const OPENING_CHARACTERS_MAX = '<picture'.length
+/** Elements of HTML that load something. */
+const LOADING =
+  'img|image|picture|source|video|audio|track|iframe|frame|object|embed|svg|link|input|style|script|meta|base|body|applet|bgsound'
+/**
+ * The beginning of an image in Markdown or of an element that loads something; an attribute that loads something in any element; the
+ * beginning of any other element.
+ */
+const IMAGE = new RegExp(
+  `!(?=\\[)|<(?=(?:${LOADING})(?![\\w-]))|(?<![\\w-])(style|background)\\s*(?==)|(<)(?=[a-z])`,
+  'gi',
+)
+const TAIL_CHARACTERS = ' background '.length
+
+/** White space may stand between an attribute and its value, however much. */
+function tailOf(text: string): string {
+  const spoken = text.trimEnd()
+  return (spoken.length < text.length ? `${spoken} ` : text).slice(-TAIL_CHARACTERS)
+}
 
 const NOTICE =
   '\\[Castellan: an image is shown as text, because this conversation has read untrusted data or a policy denies images\\] '
