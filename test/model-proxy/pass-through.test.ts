@@ -213,6 +213,11 @@ describe('a member that programs could read differently', () => {
     ['N', `{"model":"a","n":1,"x":"${'x'.repeat(20_000)}","N":[{}]}`],
     ['Tools', '{"Tools":[]}'],
     ['generation_config', '{"generationConfig":{},"generation_config":{}}'],
+    ['plugins', '{"plugins":[{"id":"web"}],"plugins":null}'],
+    ['Search_Parameters', '{"Search_Parameters":{"mode":"on"}}'],
+    ['system', '{"system":[{"type":"document"}],"system":""}'],
+    ['system_instruction', '{"systemInstruction":{},"system_instruction":{}}'],
+    ['container', '{"container":"c","container":null}'],
   ])('is refused: %s', async (member, body) => {
     const res = await post(CHAT, body)
     const { error } = (await res.json()) as { error: { code: string; message: string } }
