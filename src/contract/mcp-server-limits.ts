@@ -68,6 +68,8 @@ export const mcpServerLimits = {
   /** What is said beside an answer on its way back, at once; older notifications are dropped for newer ones. */
   mcpPassedNoticesMax: 64,
   mcpPassedNoticesCharsMax: 256 * 1024,
+  /** What a client over HTTP may leave unread of a stream before it is disconnected. */
+  mcpUnreadBytesMax: 16 * 1024 * 1024,
   /** How often a process notes that it is there with its tasks, and how long it may be silent. */
   mcpTaskProcessMs: 10_000,
   mcpTaskProcessSilentMs: 30_000,

@@ -6,6 +6,7 @@ import type { ToolCaller } from '../tools/runtime/tool-host.ts'
 import { callOutcome } from './call-outcome.ts'
 import type { PlainToolCall } from './call-request.ts'
 import type { StartCall } from './start-call.ts'
+import { writeBounded } from './web-bridge.ts'
 import type { Era, Wire } from './wire.ts'
 
 /**
@@ -46,7 +47,7 @@ export function serveHttpCall(
         keepAlive = setInterval(() => stream.write(': keepalive\n\n'), KEEP_ALIVE_MS)
         keepAlive.unref()
       }
-      stream.write(eventOf(wire.progress(progressToken!, update)))
+      writeBounded(stream, eventOf(wire.progress(progressToken!, update)))
     }
   }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { limits } from '../contract/limits.ts'
 
 /** Between node:http and the web-standard interface of the SDK, for everything that is not a plain tool call. */
 
@@ -34,21 +35,17 @@ export async function sendWebResponse(response: Response, res: ServerResponse): 
   }
   res.once('close', cancel)
   for (let part = await reader.read(); !part.done && !res.destroyed; part = await reader.read()) {
-    if (!res.write(part.value)) await drained(res)
+    writeBounded(res, part.value)
   }
   res.off('close', cancel)
   res.end()
 }
 
-/** Resolves when more can be written, or never will be. */
-function drained(res: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      res.off('drain', done)
-      res.off('close', done)
-      resolve()
-    }
-    res.on('drain', done)
-    res.on('close', done)
-  })
+/**
+ * Who sends does not wait for the client: a server behind this one can say more than a client reads. So the parts do not wait either,
+ * where nobody would count them, and a client that leaves too much unread is disconnected. One part may be of any length.
+ */
+export function writeBounded(res: ServerResponse, part: string | Uint8Array): void {
+  if (res.writableLength > limits.mcpUnreadBytesMax) res.destroy()
+  else res.write(part)
 }
