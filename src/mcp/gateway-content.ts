@@ -14,6 +14,7 @@ import type { ContentKind, ContentRequest, UpstreamContent } from '../contract/u
 import { heardClient } from '../tools/runtime/heard-client.ts'
 import type { ToolAnswer } from '../tools/runtime/tool-host.ts'
 import { sessionClient } from './calling-client.ts'
+import { completionRequest } from './completion-request.ts'
 import type { ProtocolConnection } from './protocol-server.ts'
 
 /** Tasks of 2025-11-25; those of the newer revision are an extension, which is declared everywhere. */
@@ -85,33 +86,15 @@ export function installContent(
     return {}
   })
   server.setRequestHandler('completion/complete', async ({ params }, context) => {
-    const completion = {
-      ref: params.ref,
-      argument: params.argument,
-      ...(params.context && { context: params.context }),
-    }
+    const { judged, sent } = completionRequest(params)
     const send = async () => {
-      const found = await (await open())?.complete(caller().principal, completion, context.mcpReq.signal)
+      const found = await (await open())?.complete(caller().principal, sent, context.mcpReq.signal)
       return found ?? { completion: { values: [] } }
     }
-    const { tool, args } = completedBy(params)
+    const { tool, args } = judged
     const answer = await call(tool, args, context, { method: 'completion/complete', isRead: true, send })
     return isInputRequiredResult(answer) ? (answer as never) : outputOf<CompleteResult>(answer)
   })
-}
-
-type Completion = Readonly<{
-  ref: Readonly<{ type: 'ref/prompt'; name: string } | { type: 'ref/resource'; uri: string }>
-  argument: Readonly<{ name: string; value: string }>
-  context?: Readonly<{ arguments?: Readonly<Record<string, string>> | undefined }> | undefined
-}>
-
-/** The tool that would send the same, with what is known of its arguments so far. */
-function completedBy({ ref, argument, context }: Completion) {
-  const known = { ...context?.arguments, [argument.name]: argument.value }
-  if (ref.type === 'ref/prompt') return { tool: 'get_mcp_prompt', args: { name: ref.name, arguments: known } } as const
-  const uri = Object.entries(known).reduce((text, [name, value]) => text.replaceAll(`{${name}}`, () => value), ref.uri)
-  return { tool: 'read_mcp_resource', args: { uri } } as const
 }
 
 /** In a session; in the stateless revision a listening client names the resources itself. */
