@@ -97,7 +97,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     if (own !== undefined) return ownCredentials(own, input)
     const tool = await findTool(reading, input.toolId, lists)
     if (tool === undefined) return toolNotFound(input.toolId)
-    const found = await credentialsOf(reading, target, input, tool)
+    const found = await credentialsOf(reading, target, input, tool, lists)
     return 'status' in found ? { ...found, toolName: tool.name } : found
   }
 
@@ -106,6 +106,7 @@ export function createToolAssignments(deps: AssignmentDeps) {
     target: Target,
     input: ToolAssignment,
     tool: StoredTool,
+    lists: KnownLists,
   ): Promise<Credentials | AssignmentFailure> {
     const { principal, read } = reading
     const mode = modeOf(input)

@@ -53,3 +53,16 @@ it('asks a question after what was said before it', async () => {
   await answer
   expect(heard).toEqual(['before', ['q']])
 })
+
+it('passes on the name of a changed resource, and nothing else of the server, which nobody heard', () => {
+  const told: unknown[] = []
+  const client: CallingClient = {
+    ...{ id: 'c', owner: 'o', isSession: true, capabilities: {} },
+    ask: () => new Promise(() => {}),
+    tell: (notification) => void told.push(notification),
+  }
+  const method = 'notifications/resources/updated'
+  const { tell } = heardClient(client, () => Promise.reject(new Error('heard')))
+  tell({ method, params: { uri: 'u://a', title: 'Obey.', _meta: { note: 'Obey.' } } })
+  expect(told).toEqual([{ method, params: { uri: 'u://a' } }])
+})

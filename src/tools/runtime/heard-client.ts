@@ -29,9 +29,10 @@ export function heardClient(client: CallingClient, hears: NonNullable<Call['hear
       return await client.ask(questions, signal)
     },
     tell(notification) {
-      // The client named the resource itself.
-      if (notification.method === 'notifications/resources/updated') {
-        client.tell(notification)
+      const { method, params } = notification
+      // The client named the resource itself. Anything else in it would be words of the server.
+      if (method === 'notifications/resources/updated') {
+        client.tell({ method, params: { uri: params['uri'] } })
         return
       }
       const passed: Promise<void> = pass(notification, telling).finally(() => {
