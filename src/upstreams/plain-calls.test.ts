@@ -51,6 +51,35 @@ describe('a plain call of a tool', () => {
     expect(passedOn).toEqual([])
   })
 
+  it.each([
+    ['a number', 5],
+    ['no code', { message: 'x' }],
+    ['no text', { code: 1, message: { toString: 1, valueOf: 1 } }],
+  ])('fails if its error is %s', async (_, error) => {
+    const pending = begin()
+    say({ id: sent[0]!.id, error })
+    await expect(pending).rejects.toThrow('Invalid error')
+  })
+
+  it('takes null for no error', async () => {
+    const [one, other] = [begin(), begin()]
+    say({ id: sent[0]!.id, error: null, result: text('first') })
+    say({ id: sent[1]!.id, error: null })
+    expect(await one).toEqual(text('first'))
+    await expect(other).rejects.toThrow('Invalid result')
+  })
+
+  it('has the id that it says, and no other value that would be that number', async () => {
+    const pending = begin()
+    const odd = { toString: 1, valueOf: 1 }
+    say({ id: odd, result: text('odd') })
+    say({ id: [sent[0]!.id], result: text('odd') })
+    say({ method: 'notifications/progress', params: { progressToken: odd, progress: 1 } })
+    say({ id: sent[0]!.id, result: text('own') })
+    expect(await pending).toEqual(text('own'))
+    expect(passedOn).toHaveLength(3)
+  })
+
   it('leaves what is not for it to the client: its answers, requests, notifications and late answers', async () => {
     const pending = begin()
     const others = [

@@ -1,12 +1,12 @@
 import {
   type JSONRPCMessage,
-  ProtocolError,
   SdkError,
   SdkErrorCode,
   specTypeSchemas,
   type Transport,
 } from '@modelcontextprotocol/client'
 import type { Progress } from '../contract/call.ts'
+import { errorIn, idOf } from './answer-of.ts'
 import { CANCEL_REASON } from './cancel-reason.ts'
 import type { StdioTransport } from './stdio-transport.ts'
 
@@ -140,13 +140,13 @@ export function withPlainCalls(
   function isOurs(message: Readonly<Record<string, unknown>>): boolean {
     if (pending.isEmpty) return false
     if (!('method' in message)) {
-      const one = pending.get(Number(message['id']))
+      const one = pending.get(idOf(message['id']))
       one?.answer(message)
       return one !== undefined
     }
     if (message['method'] !== 'notifications/progress') return false
     const { progressToken, progress, total, message: text } = (message['params'] ?? {}) as Record<string, unknown>
-    const one = pending.get(Number(progressToken))
+    const one = pending.get(idOf(progressToken))
     if (one === undefined || typeof progress !== 'number') return false
     one.progress({
       progress,
@@ -185,8 +185,8 @@ export function withPlainCalls(
       const one: Pending = {
         answer(message) {
           settle()
-          const error = message['error'] as Readonly<{ code: number; message: string; data?: unknown }> | undefined
-          if (error !== undefined) reject(ProtocolError.fromError(error.code, error.message, error.data))
+          const error = errorIn(message)
+          if (error !== undefined) reject(error)
           else settleWith(message['result'], resolve, reject)
         },
         fail(error) {

@@ -1,4 +1,5 @@
-import { ProtocolError, SdkError, SdkErrorCode, type Transport } from '@modelcontextprotocol/client'
+import { SdkError, SdkErrorCode, type Transport } from '@modelcontextprotocol/client'
+import { errorIn, idOf } from './answer-of.ts'
 
 type ForeignObject = Readonly<Record<string, unknown>>
 type RawOptions = Readonly<{ signal: AbortSignal; timeoutMs: number }>
@@ -24,7 +25,7 @@ export function addRawRequests(transport: Transport): RawRequest {
 
   transport.onmessage = (message, extra) => {
     const known = message as ForeignObject
-    const waiting = 'method' in known ? undefined : pending.get(Number(known['id']))
+    const waiting = 'method' in known ? undefined : pending.get(idOf(known['id']))
     if (waiting === undefined) onmessage?.(withTaskInMeta(message), extra)
     else waiting.answer(known)
   }
@@ -58,8 +59,8 @@ export function addRawRequests(transport: Transport): RawRequest {
       pending.set(id, {
         answer(message) {
           settle()
-          const error = message['error'] as Readonly<{ code: number; message: string; data?: unknown }> | undefined
-          if (error !== undefined) reject(ProtocolError.fromError(error.code, error.message, error.data))
+          const error = errorIn(message)
+          if (error !== undefined) reject(error)
           else if (isObject(message['result'])) resolve(message['result'])
           else reject(new SdkError(SdkErrorCode.InvalidResult, `Invalid result for ${method}: not an object`))
         },

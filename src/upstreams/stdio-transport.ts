@@ -34,10 +34,19 @@ export function createStdioTransport(deps: StdioTransportDeps): StdioTransport {
       deps.onLine(line)
       return
     }
-    if (typeof message === 'object' && message !== null && 'jsonrpc' in message) transport.onmessage?.(message)
+    if (typeof message === 'object' && message !== null && 'jsonrpc' in message) receive(message)
     else deps.onLine(line)
   }, overflow)
   const errors = splitLines(deps.onLine, () => {})
+
+  /** Nobody has checked its members. What cannot be read must not end this process. */
+  function receive(message: JSONRPCMessage): void {
+    try {
+      transport.onmessage?.(message)
+    } catch (error) {
+      transport.onerror?.(new Error('a message of the server cannot be read', { cause: error }))
+    }
+  }
 
   function overflow(): void {
     transport.onerror?.(new Error(`a message of the server has more than ${limits.mcpMessageBytesMax} bytes`))
