@@ -110,7 +110,7 @@ test('import takes the servers of a client over, with their secrets in the store
   writeFileSync(file, JSON.stringify(config))
   const imported = await runCastellanHere(['import', file, '--data-dir', dataDir, '--json'], { home: dataDir })
   expect([imported.code, JSON.parse(imported.stdout)]).toMatchObject([
-    1,
+    6,
     {
       servers: [
         { name: 'web', outcome: 'deployed', tools: 5 },
@@ -127,6 +127,12 @@ test('import takes the servers of a client over, with their secrets in the store
   expect(again.stdout).not.toContain('0 servers')
   const listed = await runCastellanHere(['secrets', 'list', '--data-dir', dataDir], { home: dataDir })
   expect(listed.stdout).toMatch(/web: Authorization[\s\S]*API_TOKEN|API_TOKEN[\s\S]*web: Authorization/)
+  writeFileSync(file, JSON.stringify({ mcpServers: { inside: { url: 'http://10.1.2.3/mcp' } } }))
+  const refused = await runCastellanHere(['import', file, '--data-dir', dataDir, '--json'], { home: dataDir })
+  expect([refused.code, JSON.parse(refused.stdout)]).toEqual([
+    4,
+    { servers: [expect.objectContaining({ outcome: 'failed', tools: 0 })], problems: [] },
+  ])
   rmSync(file)
   for (const path of filesBelow(dataDir))
     expect([path, readFileSync(path, 'latin1').includes(secret)]).toEqual([path, false])

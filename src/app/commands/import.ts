@@ -4,8 +4,9 @@ import { type ImportPlan, planOf } from '../../cli/import-plan.ts'
 import { isRegistryServer, planOfRegistryServer } from '../../cli/import-registry.ts'
 import { importProblemsText, importReport, importReportText } from '../../cli/import-report.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
-import { textTable } from '../../cli/terminal.ts'
+import { exitCodes, textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
+import type { ErrorKind } from '../../contract/error-codes.ts'
 import { withClient } from './client.ts'
 import { type Command, type CommandContext, pathOf, printJson } from './context.ts'
 
@@ -32,6 +33,8 @@ const spec = {
 export const command: Command = { spec, run }
 
 type Outcome = Readonly<{ name: string; outcome: string; tools: number; detail: string; link?: string }>
+/** `failure` is undefined if the server is there, also if it waits for values. */
+type Taken = Readonly<{ outcome: Outcome; failure?: ErrorKind }>
 
 async function run(context: CommandContext): Promise<number> {
   const file = requirePositional(context.parsed, 0, 'FILE', spec)
@@ -53,17 +56,19 @@ async function run(context: CommandContext): Promise<number> {
     return 0
   }
   if (plans.length === 0) return showOnly(context, result)
-  const outcomes = await withClient(context, async (client) => {
-    const done: Outcome[] = []
+  const taken = await withClient(context, async (client) => {
+    const done: Taken[] = []
     for (const plan of plans) {
       const text = `starting ${plan.create.name}, ${done.length + 1} of ${plans.length}`
       done.push(await withProgress(context, text, () => takeOver(context, client, plan)))
     }
-    return [...done, ...disabled]
+    return done
   })
+  const outcomes = [...taken.map(({ outcome }) => outcome), ...disabled]
   if (context.json) printJson(context, { servers: outcomes, problems: result.problems })
   else print(context, outcomes, result)
-  return outcomes.every(({ outcome }) => outcome !== 'failed' && outcome !== 'error') ? 0 : 1
+  const failure = taken.find((one) => one.failure !== undefined)?.failure
+  return failure === undefined ? 0 : exitCodes[failure]
 }
 
 const TELL_MS = 500
@@ -97,7 +102,7 @@ const outcomes: Readonly<Record<string, string>> = {
   'discovering-tools': 'starting',
 }
 
-async function takeOver({ parsed }: CommandContext, client: McpClient, plan: ImportPlan): Promise<Outcome> {
+async function takeOver({ parsed }: CommandContext, client: McpClient, plan: ImportPlan): Promise<Taken> {
   const { name } = plan.create
   const detail = plan.notes.join('; ')
   const scope = parsed.text('scope')
@@ -107,12 +112,8 @@ async function takeOver({ parsed }: CommandContext, client: McpClient, plan: Imp
     if (parsed.isSet('catalog-only')) {
       const dropped = Object.keys(plan.values)
       const note = `not stored: the values of ${dropped.join(', ')}, which a deployment asks for`
-      return {
-        name,
-        outcome: 'registered',
-        tools: 0,
-        detail: [...plan.notes, ...(dropped.length > 0 ? [note] : [])].join('; '),
-      }
+      const notes = [...plan.notes, ...(dropped.length > 0 ? [note] : [])]
+      return { outcome: { name, outcome: 'registered', tools: 0, detail: notes.join('; ') } }
     }
     const deployed = await client.callTool('deploy_mcp_server', {
       catalogId: answer['id'],
@@ -125,19 +126,21 @@ async function takeOver({ parsed }: CommandContext, client: McpClient, plan: Imp
       toolCount: number
       link?: { url: string }
     }
-    const outcome = outcomes[status] ?? 'error'
-    return {
+    const known = outcomes[status]
+    const outcome = {
       name,
-      outcome,
+      outcome: known ?? 'error',
       tools: toolCount,
       detail: [error ?? '', detail].filter((text) => text !== '').join('; '),
       ...(link === undefined ? {} : { link: link.url }),
     }
+    return known === undefined ? { outcome, failure: 'unavailable' } : { outcome }
   } catch (error) {
     if (!(error instanceof AppError)) throw error
     if (error.code === 'ERR_ALREADY_EXISTS')
-      return { name, outcome: 'is there', tools: 0, detail: 'a server already has this name' }
-    return { name, outcome: 'failed', tools: 0, detail: `${error.code}: ${error.message}` }
+      return { outcome: { name, outcome: 'is there', tools: 0, detail: 'a server already has this name' } }
+    const told = `${error.code}: ${error.message}`
+    return { outcome: { name, outcome: 'failed', tools: 0, detail: told }, failure: error.entry.kind }
   }
 }
 
