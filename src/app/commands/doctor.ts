@@ -17,6 +17,7 @@ import { shortageOf } from '../wiring/disk-shortage.ts'
 import { createBackend, endIdleSupervisor, neededPrograms, optionalPrograms } from '../wiring/open-backend.ts'
 import { requireModels } from '../wiring/open-models.ts'
 import { type Command, type CommandContext, loadCommandConfig } from './context.ts'
+import { mountFindings } from './doctor-mounts.ts'
 import { bad, type Finding, note, ok, partOf, printFindings } from './findings.ts'
 import { remoteChoice } from './remote-choice.ts'
 
@@ -70,6 +71,7 @@ async function checkHere(context: CommandContext): Promise<Finding[]> {
     ...unset.map((variable) =>
       note(variable.field.split('.')[0]!, problems === undefined ? inThisTerminal(variable) : variable.problem),
     ),
+    ...mountFindings(config.workspaces.mounts),
     ...workspaces.findings,
   ]
 }
