@@ -92,7 +92,7 @@ describe('a folder of the host in a workspace', () => {
   it('is written only where no other user of the machine could start what is left there', async () => {
     expect(await refused(mounted('open', '/m', 'rw'))).toMatchObject({
       code: 'ERR_CAPABILITY_MISSING',
-      message: expect.stringContaining('other users of this machine can change it'),
+      message: expect.stringContaining('other users of this machine may enter it'),
     })
     await make('w', mounted('open', '/m'))
     expect(await sh(app, 'w', 'ls /m')).toMatchObject({ exit_code: 0 })
