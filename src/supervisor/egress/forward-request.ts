@@ -45,7 +45,14 @@ export function createRequestForwarder(deps: ForwardDeps): RequestForwarder {
     response.once('close', () => upstream.destroy())
     upstream.once('response', (answer) => {
       response.shouldKeepAlive &&= forwarded.request.complete
-      response.writeHead(answer.statusCode!, answer.statusMessage, downstreamHeaders(answer.rawHeaders, mask.maskText))
+      try {
+        response.writeHead(answer.statusCode!, answer.statusMessage, downstreamHeaders(answer.rawHeaders, mask.maskText))
+      } catch {
+        // Node reads statuses and reasons that it does not write.
+        response.statusMessage = ''
+        upstream.destroy()
+        return refuseIt(failed(forwarded.target))
+      }
       response.flushHeaders()
       const stages = forwarded.rules.credentialsOf(forwarded.target).length > 0 ? [mask.createStream()] : []
       // A truncated response destroys the workload's connection too, so that it is not taken for complete.
