@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { limits } from '../contract/limits.ts'
 import { localOwner, tenantId } from '../contract/principal.ts'
 import { canonicalJson, type Json } from '../kernel/canonical-json.ts'
-import { type CallEntry, digest, digestLater, toLogEntry, toReadEntries } from './call-entry.ts'
+import { type CallEntry, createReadEntries, toLogEntry } from './call-entry.ts'
 import { recordedCalls } from './recorded-calls.ts'
 
 const text = fc.string({ unit: 'grapheme' })
@@ -20,7 +20,7 @@ const entries: fc.Arbitrary<CallEntry> = fc
     transport: text,
     tool: text,
     via: optional(text),
-    output: optional(fc.oneof(fc.constant({ digest: 'sha256:00' }), fc.record({ text }))),
+    outputDigest: optional(fc.constantFrom('sha256:00', 'sha256:01')),
     outcome: fc.constantFrom('ok', 'refused', 'failed', 'cancelled'),
     code: optional(text),
     durationMs: fc.double({ min: 0, max: 1e7, noNaN: true }),
@@ -39,9 +39,6 @@ const entries: fc.Arbitrary<CallEntry> = fc
     return { ...rest, principal, inputDigest: 'sha256:ff' } as unknown as CallEntry
   })
 
-const writtenDigest = ({ output }: CallEntry): string | undefined =>
-  output === undefined || 'digest' in output ? output?.digest : digest(output.text)
-
 it('writes the canonical form of what it says, whatever is in it', () => {
   fc.assert(
     fc.property(entries, (entry) => {
@@ -55,7 +52,7 @@ it('writes the canonical form of what it says, whatever is in it', () => {
       }
       expect(parsed['decisions'] ?? []).toEqual(entry.decisions)
       expect(parsed['principal']).toMatchObject({ actor: entry.principal.actor, role: 'admin', tier: 'operator' })
-      expect(parsed['output']).toBe(writtenDigest(entry))
+      expect(parsed['output']).toBe(entry.outputDigest)
       expect(parsed['duration_ms']).toBeCloseTo(entry.durationMs, 2)
     }),
   )
@@ -65,10 +62,17 @@ const readsOf = (calls: readonly CallEntry[]): CallEntry[] => {
   const principal = { ...localOwner, tenant: tenantId('one') }
   return calls.map((call) => ({ ...call, principal, effects: [] }))
 }
+
+function toReadEntries(reads: readonly CallEntry[]) {
+  const made = createReadEntries()
+  for (const read of reads) made.add(read)
+  return made.toLogEntries()
+}
+
 type Parsed = Record<string, unknown> & { calls?: Record<string, unknown>[] }
 
 const sharable = [
-  ...(['atMs', 'code', 'content', 'decisions', 'inputDigest', 'outcome', 'output', 'principal', 'tool'] as const),
+  ...(['atMs', 'code', 'content', 'decisions', 'inputDigest', 'outcome', 'outputDigest', 'principal', 'tool'] as const),
   ...(['transport', 'via'] as const),
 ]
 
@@ -145,8 +149,16 @@ it('makes no entry longer than its bound, but for a call that is longer alone', 
   )
 })
 
-it('keeps a short answer until its record is written, and only the digest of a long one', () => {
-  expect(digestLater('short')).toEqual({ text: 'short' })
-  const long = 'x'.repeat(100_000)
-  expect(digestLater(long)).toEqual({ digest: digest(long) })
+it('leaves out a call without canonical form, and says of the others all that there is', () => {
+  fc.assert(
+    fc.property(likeReads, fc.nat(5), (reads, at) => {
+      const broken = { ...reads[0]!, content: { input: Number.NaN, output: null } }
+      const made = createReadEntries()
+      for (const [index, read] of reads.entries()) {
+        if (index === at) expect(() => made.add(broken)).toThrow('no JSON form')
+        made.add(read)
+      }
+      expect(made.toLogEntries()).toEqual(toReadEntries(reads))
+    }),
+  )
 })

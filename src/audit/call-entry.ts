@@ -18,8 +18,7 @@ export type CallEntry = Readonly<{
   /** The tool through which it was called, if not by its own name. */
   via?: string
   inputDigest: string
-  /** The answer: its digest, or its text if that is short and need not be digested before the call is answered. */
-  output?: OutputDigest
+  outputDigest?: string
   outcome: CallOutcome
   code?: string
   durationMs: number
@@ -28,14 +27,6 @@ export type CallEntry = Readonly<{
   /** Beside their digests: the arguments and the answer of a tool whose definition asks for them, or the facts of a request to a model. */
   content?: Readonly<{ input: unknown; output: unknown }>
 }>
-
-export type OutputDigest = Readonly<{ digest: string } | { text: string }>
-
-/** Longer answers are digested at once, because records that wait to be written would keep them in memory. */
-const DIGESTED_LATER_CHARS_MAX = 1_024
-
-export const digestLater = (text: string): OutputDigest =>
-  text.length > DIGESTED_LATER_CHARS_MAX ? { digest: digest(text) } : { text }
 
 export const digest = (text: string): string => `sha256:${sha256Hex(text)}`
 
@@ -55,32 +46,55 @@ export function toLogEntry(call: CallEntry): NewLogEntry {
 
 /**
  * The log entries of calls that only read, in order, and as few as their size allows. A single read has an ordinary entry. In a
- * list, a call has only what differs from the call before it (`recorded-calls.ts` reads it).
+ * list, a call has only what differs from the call before it (`recorded-calls.ts` reads it). A call becomes text when it is added:
+ * whole calls that wait would outlive the young generation, and to collect them there costs as much as all the rest of a record.
  */
-export function toReadEntries(calls: readonly CallEntry[]): NewLogEntry[] {
-  const entries: NewLogEntry[] = []
-  let first = 0
-  let text = ''
-  for (let index = 0; index < calls.length; index++) {
-    const call = calls[index]!
-    const next = text === '' ? '' : listedText(call, calls[index - 1])
-    if (text !== '' && text.length + next.length <= limits.readsEntryCharsMax) {
-      text += `,${next}`
-      continue
-    }
-    if (text !== '') entries.push(readsEntry(calls, first, index, text))
-    first = index
-    text = listedText(call, undefined)
+export type ReadEntries = Readonly<{
+  /** Throws for a call that has no canonical form, and is as it was. */
+  add(call: CallEntry): void
+  toLogEntries(): readonly NewLogEntry[]
+}>
+
+/** So many texts are joined into one, which keeps nothing else alive. */
+const TEXTS_MAX = 32
+
+export function createReadEntries(): ReadEntries {
+  const finished: NewLogEntry[] = []
+  let first: CallEntry | undefined
+  let last: CallEntry | undefined
+  let texts: string[] = []
+  let chars = 0
+
+  function finish(): void {
+    if (first === undefined) return
+    finished.push(first === last ? toLogEntry(first) : listEntry(first, texts.join()))
+    first = undefined
+    texts = []
+    chars = 0
   }
-  if (text !== '') entries.push(readsEntry(calls, first, calls.length, text))
-  return entries
+
+  return {
+    add(call) {
+      let text = listedText(call, first === undefined ? undefined : last)
+      if (first !== undefined && chars + text.length > limits.readsEntryCharsMax) {
+        finish()
+        text = listedText(call, undefined)
+      }
+      first ??= call
+      last = call
+      chars += text.length + 1
+      if (texts.push(text) === TEXTS_MAX) texts = [texts.join()]
+    },
+    toLogEntries() {
+      finish()
+      return finished
+    },
+  }
 }
 
-function readsEntry(calls: readonly CallEntry[], from: number, to: number, text: string): NewLogEntry {
-  const { atMs, principal } = calls[from]!
-  if (to - from === 1) return toLogEntry(calls[from]!)
+function listEntry({ atMs, principal }: CallEntry, texts: string): NewLogEntry {
   const tenant = canonicalString(principal.tenant)
-  const record = `{"at":"${isoTime(atMs)}","calls":[${text}],"kind":"reads","tenant":${tenant},"v":2}`
+  const record = `{"at":"${isoTime(atMs)}","calls":[${texts}],"kind":"reads","tenant":${tenant},"v":2}`
   return { atMs, record, taskNumber: null, recordHash: null }
 }
 
@@ -89,7 +103,7 @@ function readsEntry(calls: readonly CallEntry[], from: number, to: number, text:
  * outcomes and digests need no escaping.
  */
 function memberText(call: CallEntry): string {
-  const { code, content, decisions, effects, output, principal, via } = call
+  const { code, content, decisions, effects, outputDigest, principal, via } = call
   let text = `{"at":"${isoTime(call.atMs)}","call_id":${canonicalString(call.callId)}`
   if (code !== undefined) text += `,"code":${canonicalString(code)}`
   if (content !== undefined) text += `,"content":${canonicalJson(content)}`
@@ -97,7 +111,7 @@ function memberText(call: CallEntry): string {
   text += `,"door":${canonicalString(call.transport)},"duration_ms":${durationOf(call)}`
   if (effects.length > 0) text += `,"effects":[${effects.map(effectText).join()}]`
   text += `,"input":"${call.inputDigest}","kind":"call","outcome":"${call.outcome}"`
-  if (output !== undefined) text += `,"output":"${digestOf(output)}"`
+  if (outputDigest !== undefined) text += `,"output":"${outputDigest}"`
   text += `,"principal":${principalText(principal)},"tenant":${canonicalString(principal.tenant)}`
   text += `,"tool":${canonicalString(call.tool)},"v":1`
   if (via !== undefined) text += `,"via":${canonicalString(via)}`
@@ -109,7 +123,7 @@ function memberText(call: CallEntry): string {
  * only that one has.
  */
 function listedText(call: CallEntry, before: CallEntry | undefined): string {
-  const { code, content, decisions, output, principal, via } = call
+  const { code, content, decisions, outputDigest, principal, via } = call
   let text = call.atMs === before?.atMs ? '{' : `{"at":"${isoTime(call.atMs)}",`
   text += `"call_id":${canonicalString(call.callId)}`
   if (code !== before?.code) text += `,"code":${code === undefined ? null : canonicalString(code)}`
@@ -121,8 +135,8 @@ function listedText(call: CallEntry, before: CallEntry | undefined): string {
   text += `,"duration_ms":${durationOf(call)}`
   if (call.inputDigest !== before?.inputDigest) text += `,"input":"${call.inputDigest}"`
   if (call.outcome !== before?.outcome) text += `,"outcome":"${call.outcome}"`
-  if (!isSameOutput(output, before?.output))
-    text += `,"output":${output === undefined ? null : `"${digestOf(output)}"`}`
+  if (outputDigest !== before?.outputDigest)
+    text += `,"output":${outputDigest === undefined ? null : `"${outputDigest}"`}`
   const by = principalText(principal)
   if (before === undefined || by !== principalText(before.principal)) text += `,"principal":${by}`
   if (call.tool !== before?.tool) text += `,"tool":${canonicalString(call.tool)}`
@@ -131,14 +145,6 @@ function listedText(call: CallEntry, before: CallEntry | undefined): string {
 }
 
 const durationOf = ({ durationMs }: CallEntry): number => Math.round(durationMs * 1000) / 1000
-
-const digestOf = (output: OutputDigest): string => ('digest' in output ? output.digest : digest(output.text))
-
-function isSameOutput(one: OutputDigest | undefined, other: OutputDigest | undefined): boolean {
-  if (one === undefined || other === undefined) return one === other
-  if ('text' in one && 'text' in other) return one.text === other.text
-  return digestOf(one) === digestOf(other)
-}
 
 const isSameList = (some: readonly Decision[], others: readonly Decision[]): boolean =>
   some.length === others.length && some.every((one, index) => isSameDecision(one, others[index]!))

@@ -1,4 +1,4 @@
-import { type CallEntry, toReadEntries } from '../../audit/call-entry.ts'
+import { type CallEntry, createReadEntries, type ReadEntries } from '../../audit/call-entry.ts'
 import type { LogStore } from '../../audit/ports.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
@@ -37,41 +37,43 @@ export async function isLogged(
   return (record.call_id ?? record.calls?.[0]?.call_id) === callId
 }
 
+type Gathered = { readonly entries: ReadEntries; readonly firstCallId: string; count: number }
+
 export function createReadRecords(deps: { database: Database; log: LogStore }): ReadRecords {
   const { database, log } = deps
-  const open = new Map<TenantId, CallEntry[]>()
+  const open = new Map<TenantId, Gathered>()
   let pendingCount = 0
 
-  /**
-   * The texts are built when they are written, so that their cost does not delay answers. A retry after a failed commit first
-   * checks whether the commit happened.
-   */
-  function writing(tenant: TenantId, calls: readonly CallEntry[]): (tx: WriteTx) => Promise<void> {
+  /** A retry after a failed commit first checks whether the commit happened. */
+  function writing(tenant: TenantId, { entries, firstCallId }: Gathered): (tx: WriteTx) => Promise<void> {
     let seq: number | undefined
     return async (tx) => {
-      if (seq !== undefined && (await isLogged(log, tx, tenant, calls[0]!.callId, seq))) return
+      if (seq !== undefined && (await isLogged(log, tx, tenant, firstCallId, seq))) return
       seq = log.nextSeq(tx, tenant)
-      for (const entry of toReadEntries(calls)) await log.appendEntry(tx, tenant, entry)
+      for (const entry of entries.toLogEntries()) await log.appendEntry(tx, tenant, entry)
     }
   }
 
   function gather(tenant: TenantId, entry: CallEntry): void | Promise<void> {
-    const calls = [entry]
-    const waiting = database.writeSoon(tenant, writing(tenant, calls), () => {
-      pendingCount -= calls.length
-      if (open.get(tenant) === calls) open.delete(tenant)
+    const gathered: Gathered = { entries: createReadEntries(), firstCallId: entry.callId, count: 1 }
+    gathered.entries.add(entry)
+    pendingCount++
+    const waiting = database.writeSoon(tenant, writing(tenant, gathered), () => {
+      pendingCount -= gathered.count
+      if (open.get(tenant) === gathered) open.delete(tenant)
     })
-    if (waiting === undefined) open.set(tenant, calls)
+    if (waiting === undefined) open.set(tenant, gathered)
     return waiting
   }
 
   return {
     add(entry) {
       const { tenant } = entry.principal
-      const calls = open.get(tenant)
+      const gathered = open.get(tenant)
+      if (gathered === undefined) return gather(tenant, entry)
+      gathered.entries.add(entry)
       pendingCount++
-      if (calls === undefined) return gather(tenant, entry)
-      const isFull = calls.push(entry) >= limits.readRecordsGatheredMax
+      const isFull = ++gathered.count >= limits.readRecordsGatheredMax
       if (isFull) open.delete(tenant)
       if (!isFull && pendingCount < limits.readRecordsPendingMax) return undefined
       const written = database.flush()
