@@ -162,3 +162,12 @@ it('leaves out a call without canonical form, and says of the others all that th
     }),
   )
 })
+
+it('says of a decision about a name without canonical form what can be said', () => {
+  const [call] = fc.sample(entries, 1)
+  const decisions = [{ stage: 'policy', verdict: 'deny' as const, tool: 'send\ud800', reason: 'no\udfff' }]
+  const { record } = toLogEntry({ ...call!, decisions })
+  expect((JSON.parse(record) as Parsed)['decisions']).toEqual([
+    { ...decisions[0], tool: 'send\ufffd', reason: 'no\ufffd' },
+  ])
+})

@@ -158,12 +158,13 @@ const isSameDecision = (one: Decision, other: Decision): boolean =>
 
 const decisionsText = (decisions: readonly Decision[]): string => `[${decisions.map(decisionText).join()}]`
 
+/** A model names the tool that it wants, so the name may be one that has no canonical form. */
 function decisionText({ policy, reason, stage, tool, verdict }: Decision): string {
   let text = ''
   if (policy !== undefined) text += `"policy":${canonicalString(policy)},`
-  if (reason !== undefined) text += `"reason":${canonicalString(reason)},`
+  if (reason !== undefined) text += `"reason":${canonicalString(reason.toWellFormed())},`
   text += `"stage":${canonicalString(stage)},`
-  if (tool !== undefined) text += `"tool":${canonicalString(tool)},`
+  if (tool !== undefined) text += `"tool":${canonicalString(tool.toWellFormed())},`
   return `{${text}"verdict":"${verdict}"}`
 }
 

@@ -16,16 +16,25 @@ export function createModelRequestRecords(
   deps: Readonly<{ records: Pick<ReadRecords, 'add'>; newCallId(): string; logger: Logger }>,
 ): ModelRequestRecords {
   let waiting: Promise<void> | undefined
+  const unrecorded = (error: unknown): void =>
+    deps.logger.error('model request could not be recorded', { cause: String(error) })
+
+  function addNow(request: FinishedRequest): void | Promise<void> {
+    try {
+      return deps.records.add(entryOf(request, deps.newCallId()))
+    } catch (error) {
+      unrecorded(error)
+    }
+  }
+
   return {
     space: () => waiting,
     add(request) {
-      const added = deps.records.add(entryOf(request, deps.newCallId()))
+      const added = addNow(request)
       if (added === undefined) return
-      const settled: Promise<void> = added
-        .catch((error: unknown) => deps.logger.error('model request could not be recorded', { cause: String(error) }))
-        .then(() => {
-          if (waiting === settled) waiting = undefined
-        })
+      const settled: Promise<void> = added.catch(unrecorded).then(() => {
+        if (waiting === settled) waiting = undefined
+      })
       waiting = settled
     },
   }

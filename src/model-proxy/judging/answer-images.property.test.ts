@@ -105,9 +105,10 @@ describe.each(Object.entries(formats))('images in a stream of the format %s', (_
 describe('parts of an answer that a program displays as one text', () => {
   const guard = () => withoutDeniedImages(passing, { isDenied: () => true, denied: () => {} })
   const streamed = async (events: readonly object[]): Promise<string> => {
-    const { take } = guard()
+    const answer = guard()
     const parts: string[] = []
-    for (const event of events) parts.push((await take(Buffer.from(`data: ${JSON.stringify(event)}\n\n`)))!.toString())
+    for (const event of events)
+      parts.push((await answer.take(Buffer.from(`data: ${JSON.stringify(event)}\n\n`)))!.toString())
     return parts.join('')
   }
   const candidate = (...parts: object[]) => ({ candidates: [{ content: { role: 'model', parts } }] })

@@ -17,25 +17,52 @@ export type ImageRule = Readonly<{
 }>
 
 /** The parts of an answer that pass, in which denied images are text. */
-export function withoutDeniedImages(answer: AnswerJudge, rule: ImageRule): AnswerJudge {
-  const texts = new AnswerTexts(rule)
-  const rewritten = (bytes: Buffer | undefined): Buffer | undefined | Promise<Buffer | undefined> =>
-    bytes === undefined ? undefined : whenKnown(rule.isDenied(), (isDenied) => (isDenied ? texts.events(bytes) : bytes))
-  return {
-    take: (bytes) => whenKnown(answer.take(bytes), rewritten) as ReturnType<AnswerJudge['take']>,
-    finish: () => whenKnown(answer.finish(), rewritten) as ReturnType<AnswerJudge['finish']>,
-    whole(bytes, isJson) {
-      const passed = answer.whole(bytes, isJson)
-      if (passed === undefined) return undefined
-      return whenKnown(passed, (known) =>
-        whenKnown(rule.isDenied(), (isDenied) => (isDenied ? texts.whole(known) : known)),
-      ) as Buffer | Promise<Buffer>
-    },
-    get heldBytes() {
-      return answer.heldBytes
-    },
+class AnswerWithoutDeniedImages implements AnswerJudge {
+  readonly #answer: AnswerJudge
+  readonly #rule: ImageRule
+  #texts: AnswerTexts | undefined
+
+  constructor(answer: AnswerJudge, rule: ImageRule) {
+    this.#answer = answer
+    this.#rule = rule
+  }
+
+  take(bytes: Buffer): ReturnType<AnswerJudge['take']> {
+    return this.#rewritten(this.#answer.take(bytes))
+  }
+
+  finish(): ReturnType<AnswerJudge['finish']> {
+    return this.#rewritten(this.#answer.finish())
+  }
+
+  whole(bytes: Buffer, isJson: boolean): Buffer | undefined | Promise<Buffer> {
+    const passed = this.#answer.whole(bytes, isJson)
+    if (passed === undefined) return undefined
+    return whenKnown(passed, (known) =>
+      whenKnown(this.#rule.isDenied(), (isDenied) => (isDenied ? this.#openTexts().whole(known) : known)),
+    ) as Buffer | Promise<Buffer>
+  }
+
+  get heldBytes(): number {
+    return this.#answer.heldBytes
+  }
+
+  #rewritten(passed: ReturnType<AnswerJudge['take']>): ReturnType<AnswerJudge['take']> {
+    return whenKnown(passed, (bytes) =>
+      bytes === undefined
+        ? undefined
+        : whenKnown(this.#rule.isDenied(), (isDenied) => (isDenied ? this.#openTexts().events(bytes) : bytes)),
+    ) as ReturnType<AnswerJudge['take']>
+  }
+
+  #openTexts(): AnswerTexts {
+    this.#texts ??= new AnswerTexts(this.#rule)
+    return this.#texts
   }
 }
+
+export const withoutDeniedImages = (answer: AnswerJudge, rule: ImageRule): AnswerJudge =>
+  new AnswerWithoutDeniedImages(answer, rule)
 
 /** Members with the text of the model, in all formats. Thoughts that are not signed are displayed too. */
 const TEXTS: ReadonlySet<string> = new Set(['text', 'content', 'refusal', 'reasoning', 'reasoning_content'])

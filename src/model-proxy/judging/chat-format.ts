@@ -228,12 +228,8 @@ function chatEvents(judge: CallJudge): EventJudge {
 
   return {
     take,
-    get isActive() {
-      return held.length > 0
-    },
-    get heldBytes() {
-      return heldBytes
-    },
+    isActive: () => held.length > 0,
+    heldBytes: () => heldBytes,
   }
 }
 

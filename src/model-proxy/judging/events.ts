@@ -24,7 +24,7 @@ class MarkedAnswer implements AnswerJudge {
     this.#events ??= this.#format.events(this.#judge)
     const whole = this.#gathered.take(chunk)
     if (whole === undefined) return undefined
-    if (!this.#events.isActive && !isMarked(this.#format, whole)) return whole
+    if (!this.#events.isActive() && !isMarked(this.#format, whole)) return whole
     const out: Buffer[] = []
     // What is judged may be held beyond the call.
     const pending = this.#run(splitEvents(Buffer.from(whole)), 0, out)
@@ -58,7 +58,7 @@ class MarkedAnswer implements AnswerJudge {
   }
 
   get heldBytes(): number {
-    return this.#gathered.heldBytes + (this.#events?.heldBytes ?? 0)
+    return this.#gathered.heldBytes + (this.#events?.heldBytes() ?? 0)
   }
 
   /** An event that must be judged and cannot be read in one way only does not pass. */

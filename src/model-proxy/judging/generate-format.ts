@@ -163,7 +163,7 @@ function generateEvents(judge: CallJudge): EventJudge {
     async take(bytes, data, out) {
       out.push((await judgeParts(data, judge)) ? dataEvent(data) : bytes)
     },
-    isActive: false,
-    heldBytes: 0,
+    isActive: () => false,
+    heldBytes: () => 0,
   }
 }

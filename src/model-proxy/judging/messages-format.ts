@@ -210,12 +210,8 @@ function messageEvents(judge: CallJudge): EventJudge {
         out.push(namedEvent(data as Named))
       } else out.push(bytes)
     },
-    get isActive() {
-      return held !== undefined || denied > 0
-    },
-    get heldBytes() {
-      return heldBytes
-    },
+    isActive: () => held !== undefined || denied > 0,
+    heldBytes: () => heldBytes,
   }
 }
 

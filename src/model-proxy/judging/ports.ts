@@ -80,8 +80,8 @@ export type EventJudge = Readonly<{
   /** Events that pass go to `out`; held ones wait for a later call. `data` is undefined if it is not JSON. */
   take(event: Buffer, data: unknown, out: Buffer[]): void | Promise<void>
   /** Whether every event must be judged, even those without a mark. */
-  readonly isActive: boolean
-  readonly heldBytes: number
+  isActive(): boolean
+  heldBytes(): number
 }>
 
 /** How one operation of a provider represents tools, their results and calls. */

@@ -292,12 +292,8 @@ function responseEvents(judge: CallJudge): EventJudge {
       if (provider !== undefined) judge.providerRan(provider)
       pass(bytes, data, out)
     },
-    get isActive() {
-      return held.length > 0 || shift !== 0
-    },
-    get heldBytes() {
-      return heldBytes
-    },
+    isActive: () => held.length > 0 || shift !== 0,
+    heldBytes: () => heldBytes,
   }
 }
 

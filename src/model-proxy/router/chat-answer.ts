@@ -67,9 +67,7 @@ export function createChunks({ id, createdS, model, includeUsage }: Naming) {
     },
     callArguments: (index: number, text: string): object =>
       chunk({ tool_calls: [{ index, function: { arguments: text } }] }),
-    get hasCalls(): boolean {
-      return calls > 0
-    },
+    hasCalls: (): boolean => calls > 0,
     end(finishReason: string, usage: ChatUsage): object[] {
       const last = chunk({}, finishReason)
       return includeUsage ? [last, { ...base, choices: [], usage: usageFields(usage) }] : [last]

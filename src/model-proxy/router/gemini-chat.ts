@@ -67,7 +67,7 @@ export const geminiChat: Translation = {
         return [...texts.map(chunks.text), ...calls.map((call) => chunks.call(call).chunk)]
       },
       finish: () =>
-        last === undefined ? [] : chunks.end(finishReasonOf(last, reason, chunks.hasCalls), usageOf(last)),
+        last === undefined ? [] : chunks.end(finishReasonOf(last, reason, chunks.hasCalls()), usageOf(last)),
     }
   },
 

@@ -110,7 +110,7 @@ type ToolSource = Pick<CatalogTool, 'name' | 'safeName' | 'definition' | 'load'>
 
 function catalogOf(sources: readonly ToolSource[]): Catalog {
   const spelling = createSpelling(sources)
-  const tools = sources.map((source) => toCatalogTool(source, spelling))
+  const tools = sources.map((source) => new OwnTool(source, spelling))
   const byName = indexByName(tools)
   return { tools, names: tools.map((tool) => tool.name), spelling, find: (name) => findByName(byName, name) }
 }
@@ -119,30 +119,48 @@ type ObjectSchema = Readonly<Record<string, unknown>> & { readonly type: 'object
 
 const propertyNames = ({ inputSchema }: ListedTool): readonly string[] => Object.keys(inputSchema['properties'] ?? {})
 
-function toCatalogTool({ name, safeName, definition, load, ...source }: ToolSource, spelling: Spelling): CatalogTool {
-  const parameters = once(() => new Set(propertyNames(source.listed())))
-  const nullable = once(() => new Set(source.nullable()))
-  const listedSafe = once(() => ({ ...spelling.schema(source.listed()), name: safeName }))
-  return {
-    name,
-    safeName,
-    definition,
-    load,
-    get parameters() {
-      return parameters()
-    },
-    get required() {
-      return (source.listed().inputSchema['required'] ?? []) as string[]
-    },
-    get nullable() {
-      return nullable()
-    },
-    get listed() {
-      return source.listed()
-    },
-    get listedSafe() {
-      return listedSafe()
-    },
+/** A class, because an object with getters of its own has a hidden class of its own, and there are many tools. */
+class OwnTool implements CatalogTool {
+  readonly name: string
+  readonly safeName: string
+  readonly definition: ToolDeclaration
+  readonly load: CatalogTool['load']
+  readonly #source: ToolSource
+  readonly #spelling: Spelling
+  #parameters: ReadonlySet<string> | undefined
+  #nullable: ReadonlySet<string> | undefined
+  #listedSafe: ListedTool | undefined
+
+  constructor(source: ToolSource, spelling: Spelling) {
+    this.name = source.name
+    this.safeName = source.safeName
+    this.definition = source.definition
+    this.load = source.load
+    this.#source = source
+    this.#spelling = spelling
+  }
+
+  get parameters(): ReadonlySet<string> {
+    this.#parameters ??= new Set(propertyNames(this.listed))
+    return this.#parameters
+  }
+
+  get required(): readonly string[] {
+    return (this.listed.inputSchema['required'] ?? []) as string[]
+  }
+
+  get nullable(): ReadonlySet<string> {
+    this.#nullable ??= new Set(this.#source.nullable())
+    return this.#nullable
+  }
+
+  get listed(): ListedTool {
+    return this.#source.listed()
+  }
+
+  get listedSafe(): ListedTool {
+    this.#listedSafe ??= { ...this.#spelling.schema(this.listed), name: this.safeName }
+    return this.#listedSafe
   }
 }
 

@@ -10,9 +10,9 @@ export function contentTool(tool: CatalogTool, { isRead, send }: ContentRequest)
     ...{ name, input },
     run: (_, { call }) => send((...said) => call.hears!(...said)),
   })
+  const { name, safeName, parameters, required, nullable } = tool
   return {
-    ...tool,
-    ...{ listed, listedSafe: listed },
+    ...{ name, safeName, parameters, required, nullable, listed, listedSafe: listed },
     definition: isRead ? definition : { ...definition, trust: { sends: true } },
     load() {
       const code = tool.load()
