@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { limits } from '../contract/limits.ts'
 import { localOwner, tenantId } from '../contract/principal.ts'
 import { canonicalJson, type Json } from '../kernel/canonical-json.ts'
-import { type CallEntry, createReadEntries, toLogEntry } from './call-entry.ts'
+import { type CallEntry, createDigester, createReadEntries, digest, toLogEntry } from './call-entry.ts'
 import { recordedCalls } from './recorded-calls.ts'
 
 const text = fc.string({ unit: 'grapheme' })
@@ -170,4 +170,10 @@ it('says of a decision about a name without canonical form what can be said', ()
   expect((JSON.parse(record) as Parsed)['decisions']).toEqual([
     { ...decisions[0], tool: 'send\ufffd', reason: 'no\ufffd' },
   ])
+})
+
+it('digests each text as if there were no other', () => {
+  const digestOf = createDigester()
+  const texts = fc.array(fc.constantFrom('', 'a', 'b', 'x'.repeat(5_000)), { maxLength: 20 })
+  fc.assert(fc.property(texts, (some) => void expect(some.map((one) => digestOf(one))).toEqual(some.map(digest))))
 })

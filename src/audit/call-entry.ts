@@ -30,6 +30,19 @@ export type CallEntry = Readonly<{
 
 export const digest = (text: string): string => `sha256:${sha256Hex(text)}`
 
+/** `digest` for texts in a row of which many are short and like the one before. */
+export function createDigester(): (text: string) => string {
+  let last = { text: '', digest: digest('') }
+  return (text) => {
+    if (text === last.text) return last.digest
+    const made = digest(text)
+    if (text.length <= REPEATED_CHARS_MAX) last = { text, digest: made }
+    return made
+  }
+}
+
+const REPEATED_CHARS_MAX = 1_024
+
 /**
  * The log entry of one call. Its effects are inside, so an effect cannot be separated from its record. At most one effect is a
  * trail record.

@@ -203,16 +203,19 @@ describe('a name whose address changes between two looks', () => {
     }
   })
 
-  it.each(['HTTP/1.1 042 few', 'HTTP/1.1 200 a\x01b'])('answers 502 to an answer that cannot be sent on: %j', async (line) => {
-    const upstream = await range.httpUpstream((_request, response) =>
-      response.socket!.end(`${line}\r\nContent-Length: 0\r\n\r\n`),
-    )
-    const host = `api.test:${upstream.port}`
-    range.setPolicy(range.allow(host))
-    const answer = await exchange(range.proxy.port, get(`http://${host}/`, host))
-    expect(answer).toMatchObject({ status: 502 })
-    expect(answer.body).toContain('did not answer in HTTP')
-  })
+  it.each(['HTTP/1.1 042 few', 'HTTP/1.1 200 a\x01b'])(
+    'answers 502 to an answer that cannot be sent on: %j',
+    async (line) => {
+      const upstream = await range.httpUpstream((_request, response) =>
+        response.socket!.end(`${line}\r\nContent-Length: 0\r\n\r\n`),
+      )
+      const host = `api.test:${upstream.port}`
+      range.setPolicy(range.allow(host))
+      const answer = await exchange(range.proxy.port, get(`http://${host}/`, host))
+      expect(answer).toMatchObject({ status: 502 })
+      expect(answer.body).toContain('did not answer in HTTP')
+    },
+  )
 
   it('answers 502 when the name does not resolve in time', async () => {
     const silent = await createEgressRange({ resolve: () => new Promise(() => {}), limits: { connectMs: 50 } })

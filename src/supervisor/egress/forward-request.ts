@@ -46,7 +46,11 @@ export function createRequestForwarder(deps: ForwardDeps): RequestForwarder {
     upstream.once('response', (answer) => {
       response.shouldKeepAlive &&= forwarded.request.complete
       try {
-        response.writeHead(answer.statusCode!, answer.statusMessage, downstreamHeaders(answer.rawHeaders, mask.maskText))
+        response.writeHead(
+          answer.statusCode!,
+          answer.statusMessage,
+          downstreamHeaders(answer.rawHeaders, mask.maskText),
+        )
       } catch {
         // Node reads statuses and reasons that it does not write.
         response.statusMessage = ''

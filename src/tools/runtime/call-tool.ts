@@ -1,4 +1,4 @@
-import { type CallEntry, type CallOutcome, digest, toLogEntry } from '../../audit/call-entry.ts'
+import { type CallEntry, type CallOutcome, createDigester, toLogEntry } from '../../audit/call-entry.ts'
 import type { LogStore } from '../../audit/ports.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { EffectRecord } from '../../contract/call.ts'
@@ -65,7 +65,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   const { clock, database } = deps
   const Context = contextOver(deps.services)
   const reads = database === undefined ? undefined : createReadRecords({ database, log: deps.log })
-  const outputDigest = repeatedDigest()
+  const digestOfAnswer = createDigester()
 
   return async (caller, name, args, options = {}) => {
     const invocation: Invocation = {
@@ -332,7 +332,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   function okEntry(invocation: Invocation, tool: CatalogTool, handled: Handled): CallEntry {
     return {
       ...baseEntry(invocation, tool.name),
-      outputDigest: outputDigest(handled.json),
+      outputDigest: digestOfAnswer(handled.json),
       ...(handled.raw?.isError === true ? ({ outcome: 'failed', code: TOOL_FAILED } as const) : { outcome: 'ok' }),
       effects: handled.effects,
       ...(tool.definition.audit === 'content'
@@ -350,19 +350,6 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     return { ...baseEntry(invocation, name), outcome, code: failure.code, effects: [...(done ?? []), ...effects] }
   }
 }
-
-/** Calls in a row often have the same short answer. */
-function repeatedDigest(): (text: string) => string {
-  let last = { text: '', digest: digest('') }
-  return (text) => {
-    if (text === last.text) return last.digest
-    const made = digest(text)
-    if (text.length <= REPEATED_CHARS_MAX) last = { text, digest: made }
-    return made
-  }
-}
-
-const REPEATED_CHARS_MAX = 1_024
 
 const isHalted = (error: unknown): boolean => error instanceof AppError && error.code === 'ERR_LOG_INVALID'
 
