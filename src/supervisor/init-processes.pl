@@ -48,6 +48,7 @@ sub prewarm_verb {
         syswrite $report, "failed $@";
         POSIX::_exit(1);
     }
+    POSIX::fcntl($report_reader, POSIX::F_SETFL(), POSIX::O_NONBLOCK());
     my $slot = { waiting => $id, until => time + ANSWER_SECONDS, order => $order_writer, reader => $report_reader, text => '' };
     $followed{ fileno $report_reader } = sub { follow_report($slot) };
     $prewarmed{"between $between"} = $slot;
@@ -57,7 +58,7 @@ sub prewarm_verb {
 sub follow_report {
     my ($slot) = @_;
     my $got = sysread $slot->{reader}, $slot->{text}, 4096, length $slot->{text};
-    return if !defined $got && $! == EINTR;
+    return if !defined $got && ($! == EINTR || $! == EAGAIN);
     while ($slot->{text} =~ s/^([^\n]*)\n//) { take_report($slot, $1) }
     return if $got;
     delete $followed{ fileno $slot->{reader} };
@@ -238,8 +239,12 @@ serve_requests(
         my ($pid, $status) = @_;
         my $id = delete $held{$pid};
         answer($id, "exit $status") if defined $id;
-        my $slot = delete $prewarmed{$pid};
-        give_up($slot, 'its init process has ended') if $slot;
+        my $slot = $prewarmed{$pid};
+        return if !$slot;
+        # The number may soon be another's. Its last report may not have been read, and says why it ended.
+        delete $slot->{pid};
+        follow_report($slot);
+        give_up($slot, 'its init process has ended');
     },
     sub {
         for (values %prewarmed) { give_up($_, 'it did not come up in time') if defined $_->{waiting} && $_->{until} < time }
