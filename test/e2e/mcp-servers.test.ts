@@ -133,6 +133,17 @@ test('import takes the servers of a client over, with their secrets in the store
     4,
     { servers: [expect.objectContaining({ outcome: 'failed', tools: 0 })], problems: [] },
   ])
+  const here = (...args: string[]) => runCastellanHere([...args, '--data-dir', dataDir, '--json'], { home: dataDir })
+  await here('teams', 'create', 'design')
+  writeFileSync(file, JSON.stringify({ mcpServers: { shared: { url: upstream.url, type: 'sse' } } }))
+  const ofTeam = JSON.parse((await here('import', file, '--team', 'design')).stdout) as unknown
+  expect(ofTeam).toMatchObject({ servers: [{ name: 'shared', outcome: 'deployed', tools: 5 }] })
+  const { items } = JSON.parse((await here('call', 'get_mcp_servers')).stdout) as { items: { name: string }[] }
+  expect(items.find(({ name }) => name === 'shared')).toMatchObject({
+    scope: 'team',
+    teams: [{ name: 'design' }],
+    deployments: [{ scope: 'team' }],
+  })
   rmSync(file)
   for (const path of filesBelow(dataDir))
     expect([path, readFileSync(path, 'latin1').includes(secret)]).toEqual([path, false])

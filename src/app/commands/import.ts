@@ -20,13 +20,15 @@ const spec = {
   flags: {
     'dry-run': { type: 'boolean', description: 'Only show what is in the file; change nothing.' },
     'catalog-only': { type: 'boolean', description: 'Register the servers without deploying them.' },
-    scope: { type: 'string', value: 'SCOPE', description: 'personal or org: who sees them (personal).' },
+    scope: { type: 'string', value: 'SCOPE', description: 'personal, team or org: who sees them (personal).' },
+    team: { type: 'string', value: 'TEAM', description: 'The team of --scope team, by name or id; implies it.' },
     ...clientFlags,
   },
   examples: [
     'castellan import ~/.cursor/mcp.json',
     'castellan import ~/.codex/config.toml --dry-run',
     'castellan import server.json --catalog-only',
+    'castellan import .mcp.json --team design',
   ],
 } as const
 
@@ -38,7 +40,7 @@ type Taken = Readonly<{ outcome: Outcome; failure?: ErrorKind }>
 
 async function run(context: CommandContext): Promise<number> {
   const file = requirePositional(context.parsed, 0, 'FILE', spec)
-  requireScope(context.parsed.text('scope'))
+  const audience = audienceOf(context.parsed.text('scope'), context.parsed.text('team'))
   const document = await readConfigFile(pathOf(context, file))
   const isRegistry = isRegistryServer(document)
   const result: ImportResult = isRegistry
@@ -60,7 +62,7 @@ async function run(context: CommandContext): Promise<number> {
     const done: Taken[] = []
     for (const plan of plans) {
       const text = `starting ${plan.create.name}, ${done.length + 1} of ${plans.length}`
-      done.push(await withProgress(context, text, () => takeOver(context, client, plan)))
+      done.push(await withProgress(context, text, () => takeOver(context, client, plan, audience)))
     }
     return done
   })
@@ -85,9 +87,23 @@ async function withProgress<T>({ terminal }: CommandContext, text: string, work:
   }
 }
 
-function requireScope(scope: string | undefined): void {
-  if (scope === undefined || ['personal', 'org'].includes(scope)) return
-  throw new AppError('ERR_INVALID_INPUT', '--scope must be personal or org.', { field: 'scope' })
+/** Who sees the servers, in the words of the two tools. Nothing said is theirs to decide. */
+type Audience = Readonly<{ catalogue: object; deployment: object }>
+
+function audienceOf(scope: string | undefined, team: string | undefined): Audience {
+  if (scope !== undefined && !['personal', 'team', 'org'].includes(scope))
+    throw new AppError('ERR_INVALID_INPUT', '--scope must be personal, team or org.', { field: 'scope' })
+  if (team === undefined) {
+    if (scope === 'team')
+      throw new AppError('ERR_INVALID_INPUT', '--scope team needs --team with the name or id of the team.', {
+        field: 'team',
+      })
+    const shared = scope === undefined ? {} : { scope }
+    return { catalogue: shared, deployment: shared }
+  }
+  if (scope !== undefined && scope !== 'team')
+    throw new AppError('ERR_INVALID_INPUT', `--team cannot be used with --scope ${scope}.`, { field: 'team' })
+  return { catalogue: { scope: 'team', teams: [team] }, deployment: { scope: 'team', teamId: team } }
 }
 
 function showOnly(context: CommandContext, result: ImportResult): number {
@@ -102,13 +118,16 @@ const outcomes: Readonly<Record<string, string>> = {
   'discovering-tools': 'starting',
 }
 
-async function takeOver({ parsed }: CommandContext, client: McpClient, plan: ImportPlan): Promise<Taken> {
+async function takeOver(
+  { parsed }: CommandContext,
+  client: McpClient,
+  plan: ImportPlan,
+  audience: Audience,
+): Promise<Taken> {
   const { name } = plan.create
   const detail = plan.notes.join('; ')
-  const scope = parsed.text('scope')
-  const shared = scope === undefined ? {} : { scope }
   try {
-    const { answer } = await client.callTool('create_mcp_server', { ...plan.create, ...shared })
+    const { answer } = await client.callTool('create_mcp_server', { ...plan.create, ...audience.catalogue })
     if (parsed.isSet('catalog-only')) {
       const dropped = Object.keys(plan.values)
       const note = `not stored: the values of ${dropped.join(', ')}, which a deployment asks for`
@@ -117,7 +136,7 @@ async function takeOver({ parsed }: CommandContext, client: McpClient, plan: Imp
     }
     const deployed = await client.callTool('deploy_mcp_server', {
       catalogId: answer['id'],
-      ...shared,
+      ...audience.deployment,
       values: plan.values,
     })
     const { status, error, toolCount, link } = deployed.answer as {
