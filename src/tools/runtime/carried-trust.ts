@@ -1,4 +1,5 @@
 import { limits } from '../../contract/limits.ts'
+import { isAtConsole } from '../../contract/person.ts'
 import type { BuiltInTrust } from '../../contract/tool-policies.ts'
 import type { ContextKey, Taint, Trust } from '../../contract/trust.ts'
 import type { Invocation } from './stages.ts'
@@ -19,9 +20,11 @@ export async function carryTrust(trust: Trust, invocation: Invocation, carries: 
   const cause = { kind: 'inherited', tool: invocation.tool!.name, callId: invocation.callId } as const
   const items = carries === undefined ? [] : itemsOf(invocation, carries)
   if (isUntrusted) {
-    for (const context of [...invocation.wroteTo, ...(effect === 'read' ? [] : items)]) {
-      if (!(await trust.isTainted(tenant, context))) invocation.taints.push({ context, cause: { ...cause, from: own } })
-    }
+    const marked: ContextKey[] = []
+    for (const context of [...invocation.wroteTo, ...(effect === 'read' ? [] : items)])
+      if (!(await trust.isTainted(tenant, context))) marked.push(context)
+    invocation.taints.push(...marked.map((context) => ({ context, cause: { ...cause, from: own } })))
+    if (marked.length > 0 && isAtConsole(invocation.caller)) invocation.warnings.push(inheritedText(own, marked))
     return
   }
   // A tool that changes something also shows it: the received messages, the updated task.
@@ -36,6 +39,15 @@ export async function carryTrust(trust: Trust, invocation: Invocation, carries: 
     return
   }
 }
+
+/** A person does not see that they have read untrusted data, and what they write keeps it for others. */
+function inheritedText(own: ContextKey, written: readonly ContextKey[]): string {
+  const named = written.slice(0, NAMED_ITEMS_MAX).join(', ')
+  const others = written.length - NAMED_ITEMS_MAX
+  return `${named}${others > 0 ? ` and ${others} more` : ''}: what you write counts as untrusted, and so does who reads it, because you have read untrusted data (${own}). If it can be trusted, use context_trust_clear for each.`
+}
+
+const NAMED_ITEMS_MAX = 3
 
 /** Never rejects: a caller of which it cannot be said counts as one that has read what is untrusted. */
 export async function carryFailure(trust: Trust, invocation: Invocation): Promise<void> {
