@@ -73,7 +73,9 @@ test.each<[string[], string]>([
   [['verify', '--key', 'k'], '--key has no effect'],
   [['verify', 'log.jsonl', '--key', 'k', '--data-dir', 'x'], '--data-dir has no effect'],
   [['verify', 'log.jsonl', '--key', 'k', '--ca', 'x'], '--ca has no effect'],
-  [['import', 'none.json', '--scope', 'team'], '--scope must be personal or org.'],
+  [['import', 'none.json', '--scope', 'all'], '--scope must be personal, team or org.'],
+  [['import', 'none.json', '--scope', 'team'], '--scope team needs --team with the name or id of the team.'],
+  [['import', 'none.json', '--scope', 'org', '--team', 'design'], '--team cannot be used with --scope org.'],
   [['keys'], 'Say what to do: castellan keys create, list or revoke. See: castellan keys --help'],
   [
     ['keys', 'create', 'ci', '--expires', '-5'],

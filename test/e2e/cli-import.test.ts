@@ -33,13 +33,5 @@ describe('import', () => {
     expect([missing.code, errorOf(missing).message]).toEqual([3, expect.stringContaining('none.json')])
     expect((await plain(['import', write('half.json', '{')])).code).toBe(2)
     expect((await plain(['import', write('empty.json', '{}')])).code).toBe(2)
-    for (const [args, reason] of [
-      [['--scope', 'all'], 'personal, team or org'],
-      [['--scope', 'team'], 'needs --team'],
-      [['--scope', 'org', '--team', 'design'], '--team cannot be used'],
-    ] as const) {
-      const refused = await plain(['import', 'mcp.json', ...args, '--json'])
-      expect([refused.code, errorOf(refused).message]).toEqual([2, expect.stringContaining(reason)])
-    }
   })
 })

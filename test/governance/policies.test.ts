@@ -352,7 +352,7 @@ describe('a simulation', () => {
     expect(unsure.undecided).toEqual([{ policy: 'given-1', calls: unsure.undecided_calls, why: ['arguments'] }])
     expect(unsure.undecided_policies).toEqual(['given-1'])
     expect(unsure.unchanged).toBe(unsure.calls - unsure.undecided_calls)
-    const origin = [{ key: 'context.origin', operator: 'equal', value: 'nowhere' }]
+    const origin = [{ key: 'context.origin', operator: 'equal', value: 'seal' }]
     expect(
       (await simulate({ policies: [{ toolId: echoId, conditions: origin, action: 'block_always' }] })).changes,
     ).toEqual([])

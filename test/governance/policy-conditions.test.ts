@@ -52,6 +52,8 @@ describe('a policy', () => {
     const { conditions } = on('mcp')
     const changed = await app.refusal('update_tool_invocation_policy', { id: policy.id, conditions }, cli)
     expect(changed.details).toMatchObject({ field: 'conditions[0].value' })
+    const simulated = await app.refusal('policy_simulate', { policies: [on('mcp')] }, cli)
+    expect(simulated.details).toMatchObject({ field: 'conditions[0].value' })
     await drop(policy)
   })
 

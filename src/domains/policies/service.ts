@@ -297,6 +297,7 @@ export function createPolicyService(deps: PolicyDeps) {
     const added: StoredPolicy[] = []
     for (const [index, { toolId, conditions, action }] of policies.entries()) {
       requireUsable('invocation', conditions, action)
+      requireOrigins(conditions)
       const { id, parameters } = await requireTool(call, toolId, 'invocation', `policies[${index}].toolId`)
       requireParameters(conditions, parameters)
       const times = { position: limits.toolPoliciesMax + index, createdAtMs: 0, updatedAtMs: 0 }
