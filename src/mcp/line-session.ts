@@ -30,11 +30,11 @@ import {
 } from './call-request.ts'
 import { envelopeCapabilities } from './calling-client.ts'
 import { type RequestedSpelling, spellingFor, traitsOf } from './client-names.ts'
-import { initializeProblem } from './initialize-problem.ts'
 import { jsonRpcCodes, type RequestId } from './json-rpc.ts'
 import type { OversizedLine } from './line-splitter.ts'
 import type { LineTransport } from './line-transport.ts'
 import type { ListKind } from './mcp-extension.ts'
+import { initializeProblem } from './params-problem.ts'
 import {
   announceChange,
   announceTools,

@@ -10,7 +10,7 @@ import {
   ProtocolError,
   ProtocolErrorCode,
   ResourceNotFoundError,
-  Server,
+  type Server,
   type ServerCapabilities,
   type ServerContext,
   type Tool,
@@ -35,6 +35,7 @@ import {
   tellIn,
 } from './calling-client.ts'
 import { callInTask, resultObject } from './calls-in-tasks.ts'
+import { CheckedServer } from './checked-server.ts'
 import { type CallContent, contentCapabilities, installContent } from './gateway-content.ts'
 import type { ListKind, McpExtension, ResourceProvider } from './mcp-extension.ts'
 import { listFor, MODERN_REVISION, skillCapabilities, toolCapabilities } from './server-facts.ts'
@@ -111,7 +112,7 @@ export function createProtocolServer(deps: ProtocolDeps, connection: ProtocolCon
   if (content !== undefined) capabilities = mergeCapabilities(capabilities, contentCapabilities)
   if (extension !== undefined) capabilities = mergeCapabilities(capabilities, extension.capabilities)
 
-  const server = new Server(deps.identity, {
+  const server = new CheckedServer(deps.identity, {
     capabilities,
     instructions: deps.instructions,
     jsonSchemaValidator: validator,

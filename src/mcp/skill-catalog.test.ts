@@ -9,6 +9,18 @@ async function listedSkills(peer: LinePeer): Promise<Entry[]> {
   return (await peer.request('skills/list')).result!['skills'] as Entry[]
 }
 
+it.each([
+  ['resources/read', undefined, /^Invalid params of resources\/read: params: missing$/],
+  ['resources/read', {}, /^Invalid params of resources\/read: params\.uri: missing$/],
+  ['resources/read', { uri: 5 }, /^Invalid params of resources\/read: params\.uri: [^{[]+$/],
+  ['resources/list', { cursor: [] }, /^Invalid params of resources\/list: params\.cursor: [^{[]+$/],
+])('%s with %j is refused as the fault of its caller, by the name of the field', async (method, params, message) => {
+  const peer = createLinePeer({ skills: createSampleSkills() })
+  await peer.initialize()
+  const { error } = await peer.request(method, params)
+  expect([error?.code, error?.message]).toEqual([-32602, expect.stringMatching(message)])
+})
+
 describe('skills', () => {
   it('are declared and listed with every file, its size and its digest', async () => {
     const peer = createLinePeer({ skills: createSampleSkills() })

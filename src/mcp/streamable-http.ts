@@ -47,12 +47,12 @@ import {
   useCaller,
 } from './http-session-use.ts'
 import { createHttpSessions, type HttpSession, type HttpSessions } from './http-sessions.ts'
-import { initializeProblem } from './initialize-problem.ts'
 import { jsonRpcCodes, type RequestId } from './json-rpc.ts'
 import { createListeningCallers, type ListeningCallers } from './listening-callers.ts'
 import type { ListKind } from './mcp-extension.ts'
 import { createOpenResponses, type GatewaySource, type OpenResponses } from './open-responses.ts'
 import { openSession } from './open-session.ts'
+import { initializeProblem } from './params-problem.ts'
 import { announceChange, announceTools, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
 import { createResourceStreams, type ResourceStreams } from './resource-streams.ts'
 import { MODERN_REVISION } from './server-facts.ts'

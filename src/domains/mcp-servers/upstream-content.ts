@@ -81,7 +81,7 @@ export function createUpstreamContent(deps: UpstreamContentDeps): UpstreamConten
     if (problem === undefined) return undefined
     throw new AppError(
       'ERR_UPSTREAM_UNAVAILABLE',
-      `No reachable MCP server of this gateway offers it, and '${problem.server}' is unreachable: ${problem.message}`,
+      `No MCP server of this gateway that answered offers it, and '${problem.server}' could not say: ${problem.message}`,
       { servers: unreachable.map(({ server }) => server) },
     )
   }
