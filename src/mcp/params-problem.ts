@@ -1,4 +1,4 @@
-import { specTypeSchemas } from '@modelcontextprotocol/server'
+import { ProtocolError, specTypeSchemas } from '@modelcontextprotocol/server'
 
 type Issue = Readonly<{ path: readonly PropertyKey[]; message: string }>
 
@@ -14,10 +14,11 @@ export function initializeProblem(params: unknown): string | undefined {
 
 /**
  * The same for a request that the SDK refused by its schema: it throws an error like any other, with what the validator found as its
- * message. Undefined for another error.
+ * message. Undefined for another error, such as one in which a server behind a gateway says the like of its own requests.
  */
 export function refusedParams(request: Readonly<{ method: string }>, error: unknown): string | undefined {
-  const issue = error instanceof Error ? firstIssueIn(error.message) : undefined
+  const isOfSchema = error instanceof Error && !(error instanceof ProtocolError)
+  const issue = isOfSchema ? firstIssueIn(error.message) : undefined
   return issue && problemText(request.method, request, issue)
 }
 
@@ -25,7 +26,7 @@ function firstIssueIn(text: string): Issue | undefined {
   if (!text.startsWith('[')) return undefined
   try {
     const [issue] = JSON.parse(text) as Partial<Issue>[]
-    return Array.isArray(issue?.path) && typeof issue.message === 'string' ? (issue as Issue) : undefined
+    return issue?.path?.[0] === 'params' && typeof issue.message === 'string' ? (issue as Issue) : undefined
   } catch {
     return undefined
   }
